@@ -1,0 +1,109 @@
+"""Cases: things that must hold, read from a user's files and pinned by content.
+
+`load_all` turns what was typed into cases, `load_pinned` finds one again when the files are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bisect_bot.cases.bare import fill_from_model, free_dimensions
+from bisect_bot.cases.builtin import demo, smoke
+from bisect_bot.cases.files import read
+from bisect_bot.cases.folder import copy_folder
+from bisect_bot.cases.models import parse_model, signature
+from bisect_bot.cases.pin import external_files, load_pinned, pin
+from bisect_bot.cases.text import one_line
+from bisect_bot.errors import CaseError
+from bisect_bot.model import Case
+
+__all__ = ["demo", "external_files", "load", "load_all", "load_pinned", "smoke"]
+
+_BUILTIN: Mapping[str, Callable[[Path], Case]] = {"builtin:smoke": smoke, "builtin:demo": demo}
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a text names: how to make its case, and the free dimensions that it has."""
+
+    make: Callable[[Path, Mapping[str, int], int], Case]
+    free: tuple[str, ...] = ()
+
+
+def load(text: str, *, root: Path, dims: Mapping[str, int], seed: int) -> Case:
+    """The case that `text` names, pinned under `root` (the cache's root).
+
+    `text` is a folder with `model.onnx` and `test_data_set_*`, a `.onnx` model, `builtin:smoke` or `builtin:demo`.
+    For a model, `dims` gives free dimensions their size and `seed` makes the inputs. Raises CaseError for a case
+    that cannot be read or run and for a name in `dims` that it does not have, DiskFull when no space is left.
+    """
+    return load_all([text], root=root, dims=dims, seed=seed)[0]
+
+
+def load_all(texts: Sequence[str], *, root: Path, dims: Mapping[str, int], seed: int) -> tuple[Case, ...]:
+    """The cases that `texts` name, as `load`, in their order and without repetitions.
+
+    A name in `dims` must be a free dimension of at least one of them. Two different cases of the same name are
+    told apart by the beginning of their digest (`name@1a2b3c4d`).
+    """
+    sources = [_source(text) for text in texts]
+    unused = sorted(set(dims) - {name for source in sources for name in source.free})
+    if unused:
+        known = ", ".join(dict.fromkeys(name for source in sources for name in source.free)) or "none"
+        raise CaseError(
+            f"no case has a free dimension {one_line(', '.join(unused))}", f"free dimensions are: {one_line(known)}"
+        )
+    made = (source.make(root, {n: dims[n] for n in source.free if n in dims}, seed) for source in sources)
+    return _told_apart(tuple({(case.name, case.digest): case for case in made}.values()))
+
+
+def _source(text: str) -> _Source:
+    """The kind of `text`, decided by what lies there. Manifests, archives and scripts get their line here."""
+    if text in _BUILTIN:
+        return _Source(lambda root, dims, seed: _BUILTIN[text](root))
+    try:
+        path = Path(text).expanduser().absolute()
+        folder, found = path.is_dir(), path.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CaseError(f"{one_line(text)} is no case: {one_line(error)}") from error
+    if folder:
+        return _from_folder(path, text)
+    if not found:
+        raise CaseError(f"there is no case {one_line(text) or '(empty)'}", "give a folder with model.onnx, or an .onnx")
+    if path.suffix.lower() == ".onnx":
+        return _from_model(path, text)
+    raise CaseError(
+        f"{one_line(text)} is neither a folder with model.onnx and test_data_set_0 nor an .onnx model",
+        "give one of these",
+    )
+
+
+def _from_folder(path: Path, text: str) -> _Source:
+    def fill(destination: Path) -> str:
+        copy_folder(path, destination, text)
+        return "files"
+
+    return _Source(lambda root, dims, seed: pin(fill, name=_name(path.resolve().name), label=text, root=root))
+
+
+def _from_model(path: Path, text: str) -> _Source:
+    def make(root: Path, dims: Mapping[str, int], seed: int) -> Case:
+        def fill(destination: Path) -> str:
+            return fill_from_model(path, destination, text, dims, seed)
+
+        return pin(fill, name=_name(path.stem), label=text, root=root)
+
+    return _Source(make, free_dimensions(signature(parse_model(read(path, text), text), text)))
+
+
+def _name(text: str) -> str:
+    return one_line(text, limit=120) or "unnamed"
+
+
+def _told_apart(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    names = [case.name for case in cases]
+    return tuple(
+        replace(case, name=f"{case.name}@{case.digest[:8]}") if names.count(case.name) > 1 else case for case in cases
+    )

@@ -1,0 +1,50 @@
+"""`bisect-bot report`: print the report of a session again."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from bisect_bot import paths
+from bisect_bot.errors import UnknownSession
+from bisect_bot.reports.gitlog import to_gitlog
+from bisect_bot.reports.json_report import dumps
+from bisect_bot.reports.markdown import to_markdown
+from bisect_bot.session.journal import FILE_NAME, Journal
+
+
+class Format(StrEnum):
+    """The forms a report can take."""
+
+    MD = "md"
+    JSON = "json"
+    GITLOG = "gitlog"
+
+
+WRITERS = {Format.MD: to_markdown, Format.JSON: dumps, Format.GITLOG: to_gitlog}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to `app`."""
+    app.command("report")(report)
+
+
+def report(
+    session: Annotated[
+        str | None, typer.Argument(help="Its name or the beginning of it (default: the latest).")
+    ] = None,
+    format_: Annotated[Format, typer.Option("--format", help="Form of the report.")] = Format.MD,
+) -> None:
+    """Print the report of a session.
+
+    \b
+    bisect-bot report
+    bisect-bot report 20241130-1011 --format json
+    """
+    with Journal.open(paths.cache_root() / FILE_NAME) as journal:
+        found = journal.report(session)
+    if found is None:
+        raise UnknownSession("that session has no report yet", "Finish it first: bisect-bot resume")
+    typer.echo(WRITERS[format_](found))

@@ -1,0 +1,83 @@
+"""`bisect-bot run`: find the revision between two where the verdict changes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bisect_bot.cli import options
+from bisect_bot.cli.ending import finish
+from bisect_bot.cli.show import LiveView
+from bisect_bot.errors import UsageError
+from bisect_bot.session.run import plan, run_request
+from bisect_bot.session.workshop import open_workshop
+
+SOURCES = ("auto", "published")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to `app`."""
+    app.command("run")(run)
+
+
+def run(
+    good: Annotated[str, typer.Option(help="A revision where the case is good: version, commit of a build, or date.")],
+    bad: Annotated[str, typer.Option(help="A revision where the case is bad.")],
+    case: options.CaseOption,
+    target: options.TargetOption = ["chrome"],  # noqa: B006 - typer copies it
+    backend: options.BackendOption = ["webgpu"],  # noqa: B006
+    source: Annotated[str, typer.Option(help="Which revisions are searched: auto, published.")] = "auto",
+    adapter: options.AdapterOption = "any",
+    bundle: options.BundleOption = "default",
+    dim: options.DimOption = [],  # noqa: B006
+    seed: options.SeedOption = 0,
+    isolate: options.IsolateOption = False,
+    case_timeout: options.CaseTimeoutOption = 60.0,
+    probe_timeout: options.ProbeTimeoutOption = 600.0,
+    browser_arg: options.BrowserArgOption = [],  # noqa: B006
+    out: options.OutOption = None,
+    only_plan: Annotated[bool, typer.Option("--plan", help="Say what would be searched, and stop.")] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Find the revision that broke (or fixed) a case.
+
+    Which of the two ends is older, and so whether a regression or a fix is looked for, follows from their order.
+
+    \b
+    bisect-bot run --good 1.20.1 --bad 1.21.0 --case ./my_model_test
+    bisect-bot run --bad 1.20.1 --good 1.30.0 --case model.onnx --dim batch=1 --backend webgpu
+    bisect-bot run --good 1.20.1 --bad 2025-02-06 --case a/ --case b/ --adapter hardware --out report
+
+    \b
+    Exit status: 0 boundary found, 10 narrowed to a range, 11 the ends do not differ, 12 inconclusive,
+    13 stopped (go on with `bisect-bot resume`), 14 this machine cannot run it, 2 usage, 1 a bug of ours.
+    """
+    if source not in SOURCES:
+        raise UsageError(f"unknown source {source!r}", f"Known sources: {', '.join(SOURCES)}.")
+    request = options.with_command(
+        options.make_request(
+            good=good,
+            bad=bad,
+            case=case,
+            target=target,
+            backend=backend,
+            adapter=adapter,
+            bundle=bundle,
+            dim=dim,
+            seed=seed,
+            isolate=isolate,
+            case_timeout=case_timeout,
+            probe_timeout=probe_timeout,
+            browser_arg=browser_arg,
+            source=source,
+            out=out,
+        )
+    )
+    with LiveView() as view, open_workshop(view) as workshop:
+        if only_plan:
+            for text in plan(request, workshop):
+                typer.echo(text)
+            return
+        report = run_request(request, workshop)
+    finish(report, request.out, as_json=as_json)

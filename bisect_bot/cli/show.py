@@ -1,0 +1,73 @@
+"""What is seen of a running session: progress on stderr, so that stdout holds the answer alone."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from bisect_bot.model import Adapter, Outcome, Trial
+from bisect_bot.reports.escaping import line, shorten
+
+COLOURS = {Outcome.GOOD: "green", Outcome.BAD: "red", Outcome.SKIP: "yellow", Outcome.INFRA: "magenta"}
+
+
+class LiveView:
+    """A `Watcher` that shows each verdict as a line, and below them what is being done.
+
+    Without a terminal nothing moves: the verdicts and what is said are plain lines.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+            BarColumn(bar_width=20),
+            DownloadColumn(),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self._task = self._progress.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def say(self, text: str) -> None:
+        """Prints a sentence."""
+        self.console.print(Text(line(text)))
+
+    def doing(self, text: str) -> None:
+        """Replaces the moving line."""
+        self._progress.update(self._task, description=shorten(line(text), 90), completed=0, total=None)
+
+    def downloading(self, what: str, done: int, total: int | None) -> None:
+        """Moves the bar; without a terminal, says once that a download begins."""
+        if done == 0 and not self.console.is_terminal:
+            self.say(f"downloading {what}")
+        self._progress.update(self._task, description=f"downloading {line(what)}", completed=done, total=total)
+
+    def using(self, target: str, adapter: Adapter | None) -> None:
+        """Prints which browser and adapter are used."""
+        self.say(f"using {target}, adapter: {adapter or 'none needed'}")
+
+    def tried(self, trial: Trial) -> None:
+        """Prints a verdict."""
+        verdict = trial.verdict
+        words = Text(f"{verdict.outcome.value:<5}", style=COLOURS[verdict.outcome])
+        known = "known" if trial.reused else "tested"
+        words.append(f" {line(trial.revision)}  {line(str(trial.cell))}  [{trial.purpose}, {known}]", style="default")
+        if verdict.outcome is not Outcome.GOOD:
+            words.append(f"  {shorten(line(verdict.reason), 160)}", style="dim")
+        self.console.print(words)

@@ -1,0 +1,78 @@
+"""The values that cross package borders, in the order in which the tool makes them.
+
+    Revision -> Candidate -> Artifact -> Observation -> Verdict -> Trial -> Report
+
+All are frozen; a package receives some of them and returns new ones. Nothing here does I/O.
+"""
+
+from bisect_bot.model.answer import (
+    Boundary,
+    Cell,
+    CellResult,
+    Counts,
+    Direction,
+    Proof,
+    Report,
+    Request,
+    Result,
+    Suspect,
+    Trial,
+)
+from bisect_bot.model.pipeline import (
+    Adapter,
+    Artifact,
+    Bundle,
+    Candidate,
+    Case,
+    Comparison,
+    DataSet,
+    Ending,
+    Failure,
+    Loader,
+    Mismatch,
+    Observation,
+    Outcome,
+    PageError,
+    Placement,
+    Revision,
+    Signature,
+    Stage,
+    Target,
+    Tensor,
+    Verdict,
+)
+
+__all__ = [
+    "Adapter",
+    "Artifact",
+    "Boundary",
+    "Bundle",
+    "Candidate",
+    "Case",
+    "Cell",
+    "CellResult",
+    "Comparison",
+    "Counts",
+    "DataSet",
+    "Direction",
+    "Ending",
+    "Failure",
+    "Loader",
+    "Mismatch",
+    "Observation",
+    "Outcome",
+    "PageError",
+    "Placement",
+    "Proof",
+    "Report",
+    "Request",
+    "Result",
+    "Revision",
+    "Signature",
+    "Stage",
+    "Suspect",
+    "Target",
+    "Tensor",
+    "Trial",
+    "Verdict",
+]

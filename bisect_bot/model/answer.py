@@ -1,0 +1,162 @@
+"""What a session asks and answers: Request, Trial, and the Report with its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bisect_bot.model.pipeline import Adapter, Revision, Signature, Target, Verdict
+
+# --- session ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One question asked of every revision: this case, on this target, with this backend."""
+
+    case: str
+    target: str
+    backend: str
+
+    def __str__(self) -> str:
+        return f"{self.case} on {self.target}/{self.backend}"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One verdict in its place: which revision, which cell, the how-manyeth of its kind, and with what."""
+
+    revision: str
+    cell: Cell
+    attempt: int
+    verdict: Verdict
+    artifact: str = ""
+    bundle: str = ""
+    dispatches: int = 0
+    adapter: Adapter | None = None
+    purpose: str = "search"  # end, search, retest
+    reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for, as text that can be stored and asked again.
+
+    `pinned` names the pinned cases (name, digest) that `cases` meant when it was first asked; `command` is what
+    to type to ask the same.
+    """
+
+    good: str
+    bad: str
+    cases: tuple[str, ...]
+    targets: tuple[str, ...] = ("chrome",)
+    backends: tuple[str, ...] = ("webgpu",)
+    source: str = "auto"
+    adapter: str = "any"
+    bundle: str = "default"
+    dims: tuple[tuple[str, int], ...] = ()
+    seed: int = 0
+    isolate: bool = False
+    case_timeout_s: float = 60.0
+    probe_timeout_s: float = 600.0
+    browser_args: tuple[str, ...] = ()
+    repo: str | None = None
+    out: str | None = None
+    pinned: tuple[tuple[str, str], ...] = ()
+    command: str = ""
+
+
+# --- reports ------------------------------------------------------------------------------------
+
+
+class Result(StrEnum):
+    """How a `run` ended; the exit status follows from it."""
+
+    FOUND = "found"
+    RANGE = "range"
+    SAME = "same"
+    INCONCLUSIVE = "inconclusive"
+    STOPPED = "stopped"
+    UNUSABLE = "unusable"
+
+
+class Direction(StrEnum):
+    """`regression`: the older end is good. `fix`: the older end is bad."""
+
+    REGRESSION = "regression"
+    FIX = "fix"
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Two neighbouring revisions between which the verdict changes (in a range: the tested ends of the gap)."""
+
+    last_old: Revision
+    first_new: Revision
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A candidate that may be the first new one, with its probability."""
+
+    revisions: tuple[Revision, ...]
+    probability: float
+    skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """The answer for one cell."""
+
+    cell: Cell
+    result: Result
+    direction: Direction | None
+    boundary: Boundary | None
+    suspects: tuple[Suspect, ...] = ()
+    signature: Signature | None = None
+    confidence: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """One check of the answer. `held` is None, with a reason, where it could not be made."""
+
+    kind: str
+    held: bool | None
+    reason: str | None = None
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the answer cost."""
+
+    revisions: int = 0
+    candidates: int = 0
+    builds: int = 0
+    proof_builds: int = 0
+    artifacts_reused: int = 0
+    probes: int = 0
+    verdicts_reused: int = 0
+    infra: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that the reports say. `cells[0]` is the headline; `warnings` are sentences for the reader."""
+
+    session: str
+    result: Result
+    cells: tuple[CellResult, ...]
+    targets: tuple[Target, ...]
+    revisions: tuple[Revision, ...]
+    trials: tuple[Trial, ...]
+    proofs: tuple[Proof, ...]
+    counts: Counts
+    warnings: tuple[str, ...]
+    reference: str
+    environment: tuple[tuple[str, str], ...]
+    reproduce: str
+    wall_s: float
+    reason: str = ""

@@ -1,0 +1,324 @@
+"""What flows through the pipeline, in order: Revision, Candidate, Artifact, Case, Target, Observation, Verdict."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+# --- history ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One point of upstream's history that can become an artifact: a published build (later: a commit).
+
+    `id` is what a person types to name it again. `commit` is hex as far as it is known (a published dev
+    build names only 9 or 10 digits of it) or None. `date` is the commit's (or the one in the build's
+    name), never a registry's upload time. `on_main` is None where nobody could tell.
+    """
+
+    id: str
+    version: str | None = None
+    commit: str | None = None
+    date: dt.date | None = None
+    title: str | None = None
+    on_main: bool | None = None
+    main_ancestor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A maximal run of consecutive revisions that build to the same bytes; the first one changed something."""
+
+    revisions: tuple[Revision, ...]
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that stands for the run: its first."""
+        return self.revisions[0]
+
+
+# --- builds -------------------------------------------------------------------------------------
+
+
+class Loader(StrEnum):
+    """How a page loads a bundle: a classic script that sets `ort`, or an ES module."""
+
+    SCRIPT = "script"
+    MODULE = "module"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The file of an artifact that a page loads for one backend, as its era of upstream has it.
+
+    `implementation` names who computes (`jsep`: WebGPU kernels in TypeScript; `native`: the C++ WebGPU
+    execution provider; `wasm`; `webgl`). Verdicts on either side of a change of it compare two programs.
+    """
+
+    name: str
+    file: str
+    loader: Loader
+    implementation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """What a browser loads: `directory` holds the JavaScript and WebAssembly files, complete and unchanging.
+
+    `key` says what it was made from, `digest` (`sha256:…`) what it is, with the embedded commit id masked.
+    `commit` is the id found inside the WebAssembly, where there is one.
+    """
+
+    revision: str
+    key: str
+    digest: str
+    directory: Path
+    commit: str | None = None
+
+
+# --- cases --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named tensor. `dtype` is onnxruntime-web's name of the element type (`float32`, `int64`, `bool`, …).
+
+    `data` holds the elements little-endian in C order; 4-bit types are packed two to a byte, `bool` is one
+    byte an element, `float16` two.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes = field(repr=False)
+
+    def array(self) -> NDArray[np.generic]:
+        """The elements as a read-only array of `shape`. Raises ValueError when `data` has another length."""
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        return np.frombuffer(self.data, dtype=dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Inputs of one run and the outputs that they must give."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    expected: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing that must hold: a model with data sets, pinned by content.
+
+    `digest` covers the model, its external data, the inputs and the expected outputs. `model` is a file of
+    the pinned copy, so a later change of the user's files changes nothing. `reference` says where the
+    expected outputs come from (`files`, `onnxruntime 1.30.0 (CPU)`).
+    """
+
+    name: str
+    digest: str
+    model: Path
+    data_sets: tuple[DataSet, ...]
+    reference: str
+
+
+# --- targets ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """The GPU adapter of the device that a session really used, as the browser describes it.
+
+    `fallback` is the browser's own word for a software adapter; `software` adds those it does not admit
+    (SwiftShader, llvmpipe, WARP).
+    """
+
+    vendor: str
+    architecture: str
+    device: str = ""
+    description: str = ""
+    fallback: bool = False
+    software: bool = False
+    driver: str | None = None
+
+    def __str__(self) -> str:
+        words = [self.vendor, self.architecture, self.device, self.description]
+        kind = "software" if self.software or self.fallback else "hardware"
+        return f"{' '.join(w for w in words if w) or 'unnamed'} ({kind})"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A browser runtime that was found on this machine, with what distinguishes its results from another's.
+
+    `flags` names the set of command-line flags in use and `extra_args` what the user added to them. A verdict
+    is reused only for an equal `fingerprint`.
+    """
+
+    name: str
+    executable: str
+    version: str
+    platform: str
+    flags: str
+    wish: str
+    adapter: Adapter | None = None
+    extra_args: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex digest of all that may change a verdict, readable without starting the browser."""
+        parts = [self.name, self.executable, self.version, self.platform, self.flags, self.wish, *self.extra_args]
+        return hashlib.sha256(json.dumps([*parts, str(self.adapter)]).encode()).hexdigest()
+
+
+# --- probes -------------------------------------------------------------------------------------
+
+
+class Ending(StrEnum):
+    """How the run of one case ended, before anybody judges it."""
+
+    COMPLETED = "completed"
+    ERROR = "error"  # an exception; `errors[0].stage` says where
+    CRASH = "crash"  # the page's process died
+    HANG = "hang"  # the case's time limit passed
+    BROWSER_GONE = "browser-gone"  # the whole browser ended
+    NO_WEBGPU = "no-webgpu"  # `navigator.gpu` is missing
+    NO_ADAPTER = "no-adapter"  # every requestAdapter() answered null
+    WRONG_ADAPTER = "wrong-adapter"  # another adapter than the one asked for
+    HARNESS = "harness"  # our own page or server failed
+
+
+class Stage(StrEnum):
+    """Where in a case's life an error happened."""
+
+    LOAD = "load"
+    CREATE = "create"
+    RUN = "run"
+    RELEASE = "release"
+    HARNESS = "harness"
+
+
+@dataclass(frozen=True, slots=True)
+class PageError:
+    """An exception as the page saw it."""
+
+    stage: Stage
+    message: str
+    stack: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Nodes that the runtime's own log assigned to one execution provider, as `OpType (node name)`."""
+
+    provider: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came back from running one case with one artifact on one target: raw, nothing judged.
+
+    `outputs` has one tuple of tensors per data set that completed, in order. Times are milliseconds inside
+    the page, by step. `dispatches` counts GPU compute dispatches of the case. `backend` is the one
+    execution provider that the session was created with.
+    """
+
+    case: str
+    artifact: str
+    bundle: str
+    backend: str
+    ending: Ending
+    outputs: tuple[tuple[Tensor, ...], ...] = ()
+    times_ms: tuple[tuple[str, float], ...] = ()
+    console: tuple[str, ...] = ()
+    errors: tuple[PageError, ...] = ()
+    gpu_errors: tuple[str, ...] = ()
+    dispatches: int = 0
+    placements: tuple[Placement, ...] = ()
+    adapter: Adapter | None = None
+
+
+# --- verdicts -----------------------------------------------------------------------------------
+
+
+class Outcome(StrEnum):
+    """The four answers. Only `good` and `bad` say something about the revision."""
+
+    GOOD = "good"
+    BAD = "bad"
+    SKIP = "skip"  # this revision cannot answer
+    INFRA = "infra"  # this machine could not answer: retried, never believed
+
+
+class Failure(StrEnum):
+    """The kinds of failure that a signature names."""
+
+    MISMATCH = "mismatch"
+    ERROR = "error"
+    GPU_ERROR = "gpu-error"
+    CRASH = "crash"
+    HANG = "hang"
+    FALLBACK = "fallback"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What makes a failure *this* failure, equal between revisions that fail in the same way."""
+
+    kind: Failure
+    case: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One element that differs: its index by dimension, what came and what was expected."""
+
+    index: tuple[int, ...]
+    actual: float | int | bool | str
+    expected: float | int | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One output compared with its expected tensor. `first` lists up to ten mismatches in index order.
+
+    Errors are over the elements finite on both sides; `problem` is set where no element-wise comparison was
+    possible (missing output, other type or shape).
+    """
+
+    data_set: str
+    output: str
+    matches: bool
+    elements: int
+    mismatches: int = 0
+    first: tuple[Mismatch, ...] = ()
+    max_abs_err: float = 0.0
+    max_rel_err: float = 0.0
+    nan: int = 0
+    inf: int = 0
+    all_zero: bool = False
+    all_equal: bool = False
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judgement of one observation, with its reason and numbers. `ran_on` is `gpu`, `cpu`, `mixed` or None."""
+
+    outcome: Outcome
+    reason: str
+    signature: Signature | None = None
+    comparisons: tuple[Comparison, ...] = ()
+    provider: str | None = None
+    ran_on: str | None = None

@@ -1,0 +1,108 @@
+"""Turns what a page posted into an observation. The page ran somebody's model and bundle: nothing is taken on trust."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pydantic
+
+from bisect_bot.harness.frames import Frame
+from bisect_bot.model import Adapter, Ending, Observation, PageError, Stage, Tensor
+from bisect_bot.probes.placements import parse_placements
+from bisect_bot.targets.browsers import BrowserConfig
+
+KEPT_CONSOLE_LINES = 200
+PACKED_4_BIT = ("int4", "uint4")
+
+
+class PostedAdapter(pydantic.BaseModel):
+    """An adapter as the page describes it."""
+
+    vendor: str
+    architecture: str
+    device: str
+    description: str
+    fallback: bool
+    features: tuple[str, ...] = ()
+
+    def to_adapter(self, config: BrowserConfig, driver: str | None = None) -> Adapter:
+        """The adapter, with our own opinion of whether it computes in software."""
+        adapter = Adapter(self.vendor, self.architecture, self.device, self.description, self.fallback, driver=driver)
+        return replace(adapter, software=config.is_software(adapter))
+
+
+class PostedTensor(pydantic.BaseModel):
+    """An output's description; its bytes are a blob of the frame."""
+
+    name: str
+    dtype: str
+    shape: tuple[pydantic.NonNegativeInt, ...]
+
+
+class PostedError(pydantic.BaseModel):
+    """An exception in the page."""
+
+    stage: Stage
+    message: str
+    stack: str = ""
+
+
+class PostedResult(pydantic.BaseModel):
+    """The header of a `result` frame."""
+
+    index: int
+    ending: Ending
+    outputs: tuple[tuple[PostedTensor, ...], ...]
+    times_ms: tuple[tuple[str, float], ...]
+    errors: tuple[PostedError, ...]
+    console: tuple[str, ...]
+    dispatches: pydantic.NonNegativeInt
+    gpu_errors: tuple[str, ...]
+    adapter: PostedAdapter | None
+    found: PostedAdapter | None
+
+
+def decode_result(frame: Frame, index: int, blank: Observation, config: BrowserConfig) -> Observation:
+    """The observation in `frame`, which answers case `index`; `blank` gives what the page does not know.
+
+    A frame that does not fit becomes an observation with the ending `harness`.
+    """
+    try:
+        posted = PostedResult.model_validate(frame.header)
+        if posted.index != index:
+            raise ValueError(f"the answer is for case {posted.index}, not {index}")
+        outputs = _outputs(posted, frame)
+    except ValueError as error:
+        return replace(blank, errors=(PageError(Stage.HARNESS, f"the page's answer makes no sense: {error}"),))
+    # The adapter of the device in use; before there is one, the adapter that was found.
+    adapter = posted.adapter or posted.found
+    driver = blank.adapter.driver if blank.adapter else None
+    return replace(
+        blank,
+        ending=posted.ending,
+        outputs=outputs,
+        times_ms=posted.times_ms,
+        console=posted.console[-KEPT_CONSOLE_LINES:],
+        errors=tuple(PageError(e.stage, e.message, e.stack) for e in posted.errors),
+        gpu_errors=posted.gpu_errors,
+        dispatches=posted.dispatches,
+        placements=parse_placements(posted.console),
+        adapter=adapter.to_adapter(config, driver) if adapter else None,
+    )
+
+
+def _outputs(posted: PostedResult, frame: Frame) -> tuple[tuple[Tensor, ...], ...]:
+    blobs = iter(frame.blobs)
+    outputs = tuple(tuple(_tensor(t, next(blobs, None)) for t in run) for run in posted.outputs)
+    return outputs if posted.ending == Ending.COMPLETED else ()
+
+
+def _tensor(posted: PostedTensor, blob: bytes | None) -> Tensor:
+    elements = math.prod(posted.shape)
+    size = (elements + 1) // 2 if posted.dtype in PACKED_4_BIT else elements * np.dtype(posted.dtype).itemsize
+    if blob is None or len(blob) != size:
+        got = "none" if blob is None else len(blob)
+        raise ValueError(f"output {posted.name} {posted.dtype}{list(posted.shape)} needs {size} bytes, came with {got}")
+    return Tensor(posted.name, posted.dtype, posted.shape, blob)

@@ -1,0 +1,219 @@
+"""A report as `report.json`, schema 1 (`docs/report.schema.json`): what other programs read.
+
+All keys of the schema are there for every result. Numbers that JSON does not have are the strings `NaN`,
+`Infinity` and `-Infinity`: an element that came out as NaN must stay told from one that is missing (null).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from bisect_bot.model import (
+    Adapter,
+    Boundary,
+    CellResult,
+    Comparison,
+    Report,
+    Result,
+    Revision,
+    Signature,
+    Suspect,
+    Target,
+    Trial,
+)
+from bisect_bot.reports.gitlog import to_gitlog
+from bisect_bot.reports.rows import other_boundaries, other_failures, sides
+from bisect_bot.reports.sentence import compare_link, headline, hex_id
+from bisect_bot.reports.values import max_abs_err
+
+SCHEMA = 1
+_NO_BOUNDARY = (Result.SAME, Result.UNUSABLE)
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """`report` as an object of schema 1, of plain Python values that any JSON writer takes.
+
+    Text from outside stands in it unchanged but for halves of surrogate pairs, which become U+FFFD.
+    """
+    first = report.cells[0] if report.cells else None
+    value = {
+        "schema": SCHEMA,
+        "session": report.session,
+        "result": report.result.value,
+        "sentence": headline(report),
+        "reason": report.reason,
+        "direction": first.direction.value if first and first.direction else None,
+        "boundary": _boundary(first, report.result),
+        "candidates": [_suspect(suspect) for suspect in first.suspects] if first else [],
+        "cases": [_answer(answer) for answer in report.cells],
+        "targets": [_target(target) for target in report.targets],
+        "revisions": [_revision(revision) for revision in report.revisions],
+        "matrix": [_trial(trial) for trial in report.trials],
+        "proofs": [asdict(proof) for proof in report.proofs],
+        "counts": asdict(report.counts),
+        "confidence": first.confidence if first else None,
+        "other_boundaries": [
+            {**_cell(answer), **_pair(boundary)}
+            for answer in report.cells
+            for boundary in other_boundaries(report, answer)
+        ],
+        "other_failures": [
+            {
+                **_cell(answer),
+                "revision": trial.revision,
+                "verdict": trial.verdict.outcome.value,
+                "signature": _signature(trial.verdict.signature),
+            }
+            for answer in report.cells
+            for trial in other_failures(report, answer)
+        ],
+        "warnings": list(report.warnings),
+        "reference": {"onnxruntime": dict(report.environment).get("onnxruntime"), "expected": report.reference},
+        "wall_s": report.wall_s,
+        "environment": dict(report.environment),
+        "reproduce": report.reproduce,
+        "git_bisect_log": to_gitlog(report),
+    }
+    plain: dict[str, Any] = _plain(value)
+    return plain
+
+
+def dumps(report: Report) -> str:
+    """`report` as the text of `report.json`: ASCII, so that no byte of it acts on a terminal that shows it."""
+    return json.dumps(to_json(report), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _boundary(answer: CellResult | None, result: Result) -> dict[str, Any] | None:
+    if answer is None or answer.boundary is None or result in _NO_BOUNDARY:
+        return None
+    old, new = sides(answer.direction)
+    return {**_pair(answer.boundary), "old": old, "new": new, "compare": compare_link(answer.boundary)}
+
+
+def _pair(boundary: Boundary) -> dict[str, Any]:
+    return {"last_old": _revision(boundary.last_old), "first_new": _revision(boundary.first_new)}
+
+
+def _revision(revision: Revision) -> dict[str, Any]:
+    commit = hex_id(revision.commit)
+    full = commit if commit and len(commit) == 40 else None
+    return {
+        "id": revision.id,
+        "commit": full,
+        "commit_prefix": None if full else commit,
+        "version": revision.version,
+        "date": revision.date.isoformat() if revision.date else None,
+        "title": revision.title,
+        "on_main": revision.on_main,
+        "main_ancestor": hex_id(revision.main_ancestor),
+    }
+
+
+def _suspect(suspect: Suspect) -> dict[str, Any]:
+    revisions = [_revision(revision) for revision in suspect.revisions]
+    return {
+        "commits": [revision["commit"] for revision in revisions if revision["commit"]],
+        "revisions": [revision["id"] for revision in revisions],
+        "probability": suspect.probability,
+        "skipped": suspect.skipped,
+    }
+
+
+def _cell(answer: CellResult) -> dict[str, Any]:
+    return {"case": answer.cell.case, "target": answer.cell.target, "backend": answer.cell.backend}
+
+
+def _answer(answer: CellResult) -> dict[str, Any]:
+    return {
+        "name": answer.cell.case,
+        "target": answer.cell.target,
+        "backend": answer.cell.backend,
+        "result": answer.result.value,
+        "direction": answer.direction.value if answer.direction else None,
+        "signature": _signature(answer.signature),
+        "boundary": _boundary(answer, answer.result),
+        "candidates": [_suspect(suspect) for suspect in answer.suspects],
+        "confidence": answer.confidence,
+        "note": answer.note,
+    }
+
+
+def _signature(signature: Signature | None) -> dict[str, Any] | None:
+    if signature is None:
+        return None
+    return {"kind": signature.kind.value, "case": signature.case, "message": signature.message}
+
+
+def _target(target: Target) -> dict[str, Any]:
+    # The path of the executable stays out: it names the user, and reports are pasted in public.
+    return {
+        "name": target.name,
+        "version": target.version,
+        "platform": target.platform,
+        "flags": target.flags,
+        "extra_args": list(target.extra_args),
+        "wish": target.wish,
+        "adapter": _adapter(target.adapter),
+    }
+
+
+def _adapter(adapter: Adapter | None) -> dict[str, Any] | None:
+    return asdict(adapter) if adapter else None
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    verdict = trial.verdict
+    return {
+        "revision": trial.revision,
+        "target": trial.cell.target,
+        "case": trial.cell.case,
+        "backend": trial.cell.backend,
+        "verdict": verdict.outcome.value,
+        "reason": verdict.reason,
+        "signature": _signature(verdict.signature),
+        "provider": verdict.provider,
+        "ran_on": verdict.ran_on,
+        "dispatches": trial.dispatches,
+        "bundle": trial.bundle or None,
+        "artifact": trial.artifact or None,
+        "adapter": _adapter(trial.adapter),
+        "approximate": [],  # published builds are never approximate
+        "max_abs_err": max_abs_err(trial),
+        "first_mismatch": _first_mismatch(verdict.comparisons),
+        "attempt": trial.attempt,
+        "purpose": trial.purpose,
+        "reused": trial.reused,
+    }
+
+
+def _first_mismatch(comparisons: tuple[Comparison, ...]) -> dict[str, Any] | None:
+    for comparison in comparisons:
+        for mismatch in comparison.first[:1]:
+            return {
+                "data_set": comparison.data_set,
+                "output": comparison.output,
+                "index": list(mismatch.index),
+                "actual": mismatch.actual,
+                "expected": mismatch.expected,
+            }
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """`value` without what JSON or UTF-8 cannot hold: numpy scalars, tuples, NaN, infinities, lone surrogates."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value

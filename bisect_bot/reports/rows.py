@@ -1,0 +1,135 @@
+"""The trials of a report, gathered by revision: what a table shows in one row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+from bisect_bot.model import Boundary, Cell, CellResult, Comparison, Direction, Outcome, Report, Result, Revision, Trial
+
+_DECIDED = (Outcome.GOOD, Outcome.BAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """All trials of one revision for one cell, in the order in which they were made; never empty.
+
+    `marks` says what the revision is to the answer: `end`, `last good`, `first bad`, ….
+    """
+
+    revision: Revision
+    trials: tuple[Trial, ...]
+    marks: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What all runs said, leaving out `infra` ones unless there are no others; None where they disagree."""
+        said = {trial.verdict.outcome for trial in self.trials}
+        told = said - {Outcome.INFRA} or said
+        return next(iter(told)) if len(told) == 1 else None
+
+    @property
+    def label(self) -> str:
+        """The outcome in a word, or how often each was met: `good`, `1 good, 2 bad`."""
+        if self.outcome is not None:
+            return self.outcome.value
+        counted = Counter(trial.verdict.outcome for trial in self.trials)
+        return ", ".join(f"{counted[outcome]} {outcome}" for outcome in Outcome if counted[outcome])
+
+    @property
+    def trial(self) -> Trial:
+        """The trial that stands for the row: the first with its outcome, or the first bad one where runs disagree."""
+        wanted = self.outcome or Outcome.BAD
+        return next((trial for trial in self.trials if trial.verdict.outcome is wanted), self.trials[0])
+
+
+def sides(direction: Direction | None) -> tuple[str, str]:
+    """What the older and the newer side of a boundary are called: good and bad, or bad and good for a fix."""
+    return ("bad", "good") if direction is Direction.FIX else ("good", "bad")
+
+
+def side_marks(answer: CellResult) -> tuple[str, str]:
+    """How the two revisions of the boundary of `answer` are marked: only what was found is the last or the first."""
+    old, new = sides(answer.direction)
+    return (f"last {old}", f"first {new}") if answer.result is Result.FOUND else (f"{old} side", f"{new} side")
+
+
+def rows(report: Report, cell: Cell, answer: CellResult | None = None) -> tuple[Row, ...]:
+    """One row for each revision that was tried for `cell`, in revision order; marked by the boundary of `answer`.
+
+    Revisions that the report does not list come last, in the order of their trials.
+    """
+    trials: dict[str, list[Trial]] = {}
+    for trial in report.trials:
+        if trial.cell == cell:
+            trials.setdefault(trial.revision, []).append(trial)
+    known = {revision.id: revision for revision in report.revisions}
+    ordered = [*(r for r in known if r in trials), *(r for r in trials if r not in known)]
+    return tuple(Row(known.get(r, Revision(r)), tuple(trials[r]), _marks(r, tuple(trials[r]), answer)) for r in ordered)
+
+
+def ends(report: Report, cell: Cell) -> tuple[Row, Row] | None:
+    """The rows of the oldest and the newest revision that were tried as ends for `cell`; None with fewer than two."""
+    tried = [row for row in rows(report, cell) if any(trial.purpose == "end" for trial in row.trials)]
+    return (tried[0], tried[-1]) if len(tried) > 1 else None
+
+
+def between(report: Report, boundary: Boundary) -> int | None:
+    """How many revisions of the report lie between the two of `boundary`; None where one is not listed."""
+    order = [revision.id for revision in report.revisions]
+    try:
+        return max(0, order.index(boundary.first_new.id) - order.index(boundary.last_old.id) - 1)
+    except ValueError:
+        return None
+
+
+def other_boundaries(report: Report, answer: CellResult) -> tuple[Boundary, ...]:
+    """Further pairs of tested revisions between which the verdict changes, oldest first.
+
+    Histories are not monotonic: a regression may be backed out and land again. Without a boundary in the
+    answer one change is what was to be found, and only several are told.
+    """
+    decided = [row for row in rows(report, answer.cell) if row.outcome in _DECIDED]
+    changes = [Boundary(a.revision, b.revision) for a, b in pairwise(decided) if a.outcome is not b.outcome]
+    if answer.boundary is None:
+        return tuple(changes) if len(changes) > 1 else ()
+    pair = (answer.boundary.last_old.id, answer.boundary.first_new.id)
+    return tuple(change for change in changes if (change.last_old.id, change.first_new.id) != pair)
+
+
+def other_failures(report: Report, answer: CellResult) -> tuple[Trial, ...]:
+    """One trial for each revision and signature that failed in another way than the one searched for."""
+    found: dict[tuple[str, str], Trial] = {}
+    for trial in report.trials:
+        verdict = trial.verdict
+        if trial.cell != answer.cell or verdict.signature is None or verdict.outcome is Outcome.INFRA:
+            continue
+        own = verdict.signature == answer.signature or (answer.signature is None and verdict.outcome is Outcome.BAD)
+        if not own:
+            found.setdefault((trial.revision, f"{verdict.signature.kind} {verdict.signature.message}"), trial)
+    return tuple(found.values())
+
+
+def shown_failure(report: Report, answer: CellResult) -> tuple[Revision, Trial, Comparison] | None:
+    """The failure nearest to the boundary that has numbers: its revision, its trial, its first failed comparison."""
+    failed = [row for row in rows(report, answer.cell) if row.trial.verdict.outcome is Outcome.BAD]
+    if answer.boundary is not None:
+        near = (answer.boundary.last_old.id, answer.boundary.first_new.id)
+        failed.sort(key=lambda row: row.revision.id not in near)
+    for row in failed:
+        for comparison in row.trial.verdict.comparisons:
+            if not comparison.matches:
+                return row.revision, row.trial, comparison
+    return None
+
+
+def _marks(revision: str, trials: tuple[Trial, ...], answer: CellResult | None) -> tuple[str, ...]:
+    marks = ["end"] if any(trial.purpose == "end" for trial in trials) else []
+    if answer is not None and answer.boundary is not None:
+        old, new = side_marks(answer)
+        if revision == answer.boundary.last_old.id:
+            marks.append(old)
+        if revision == answer.boundary.first_new.id:
+            marks.append(new)
+    return tuple(marks)

@@ -1,0 +1,159 @@
+"""The answer in one sentence, and where to look at what changed."""
+
+from __future__ import annotations
+
+import re
+
+from bisect_bot.model import Boundary, CellResult, Direction, Outcome, Report, Result, Revision
+from bisect_bot.reports.escaping import line, shorten
+from bisect_bot.reports.rows import between, ends, sides
+
+UPSTREAM = "https://github.com/microsoft/onnxruntime"
+
+
+_ANSWERED = (Result.FOUND, Result.RANGE, Result.SAME)
+
+
+def headline(report: Report) -> str:
+    """What was found for the first cell of `report`, or why nothing was and what to do next.
+
+    One line of plain text without control characters; it is not escaped for any markup.
+    """
+    return line(_sentence(report, report.result, report.cells[0] if report.cells else None))
+
+
+def name(revision: Revision) -> str:
+    """How a sentence names `revision`: a published build by its id, a commit by ten digits."""
+    return revision.id if revision.version is not None or revision.commit is None else revision.commit[:10]
+
+
+def compare_link(boundary: Boundary | None) -> str | None:
+    """The address of the commits between the two sides of `boundary` on GitHub, which takes abbreviated ids.
+
+    None where a side has no commit id, or both have the same.
+    """
+    if boundary is None:
+        return None
+    old, new = hex_id(boundary.last_old.commit), hex_id(boundary.first_new.commit)
+    if old is None or new is None or old == new:
+        return None
+    return f"{UPSTREAM}/compare/{old}...{new}"
+
+
+def hex_id(commit: str | None) -> str | None:
+    """`commit` in lower case if it is 7 to 40 hexadecimal digits, else None."""
+    return commit.lower() if commit and re.fullmatch(r"[0-9a-fA-F]{7,40}", commit) else None
+
+
+def _sentence(report: Report, result: Result, answer: CellResult | None) -> str:
+    sentences = {
+        Result.FOUND: _found,
+        Result.RANGE: _range,
+        Result.SAME: _same,
+        Result.INCONCLUSIVE: _inconclusive,
+        Result.STOPPED: _stopped,
+        Result.UNUSABLE: _unusable,
+    }
+    return sentences[result](report, answer)
+
+
+def _found(report: Report, answer: CellResult | None) -> str:
+    if answer is None or answer.boundary is None:
+        return _inconclusive(report, answer)
+    verb = "fixed" if answer.direction is Direction.FIX else "broken"
+    new = answer.boundary.first_new
+    if new.version is not None:
+        change = f"{verb} between these builds"
+    else:
+        change = f"{verb} by {name(new)}" + (f" ({shorten(new.title, 120)})" if new.title else "")
+    return f"{_pair(answer.boundary, answer.direction)}: {change}, for {_cells(report, answer)}."
+
+
+def _range(report: Report, answer: CellResult | None) -> str:
+    if answer is None or answer.boundary is None:
+        return _inconclusive(report, answer)
+    verb = "fixed" if answer.direction is Direction.FIX else "broken"
+    pair = _pair(answer.boundary, answer.direction)
+    count = between(report, answer.boundary)
+    gap = "what lies between" if not count else f"the {count} between" if count > 1 else "the one between"
+    return (
+        f"{pair}: {verb} somewhere from one to the other, for {_cells(report, answer)}; "
+        f"{gap} cannot be tested here for the reasons given: another --bundle or --target may tell more."
+    )
+
+
+def _same(report: Report, answer: CellResult | None) -> str:
+    tried = ends(report, answer.cell) if answer else None
+    if answer is None or tried is None or tried[0].outcome is not tried[1].outcome or tried[0].outcome is None:
+        return f"The two ends do not differ, for {_cells(report, answer)}; choose ends further apart."
+    advice = {
+        Outcome.GOOD: "name a --bad that shows the failure, and check that this browser and adapter can show it",
+        Outcome.BAD: "name a --good that passes, and check that the case can pass at all",
+    }.get(tried[0].outcome, "name ends that can be tested")
+    old, new = (name(row.revision) for row in tried)
+    return f"{old} and {new} are both {tried[0].label}, for {_cells(report, answer)}: {advice}."
+
+
+def _inconclusive(report: Report, answer: CellResult | None) -> str:
+    why = _clause(report.reason or (answer.note if answer else "")) or "runs of the same revision disagree"
+    guess = ""
+    if answer is not None and answer.boundary is not None:
+        sure = f", confidence {answer.confidence:.2g}" if answer.confidence is not None else ""
+        guess = f" (best guess{sure}: {_pair(answer.boundary, answer.direction)})"
+    return (
+        f"No certain answer for {_cells(report, answer)}{guess}: {why}; "
+        "run it again on a quiet machine, or with --isolate."
+    )
+
+
+def _stopped(report: Report, answer: CellResult | None) -> str:
+    left = (
+        f"{_pair(answer.boundary, answer.direction)} is left"
+        if answer and answer.boundary
+        else "the ends are not settled yet"
+    )
+    why = f" ({_clause(report.reason)})" if report.reason else ""
+    so_far = _so_far(report, answer)
+    if so_far:
+        return f"Stopped{why}{so_far}; go on with: bisect-bot resume {report.session}"
+    return (
+        f"Stopped{why} before the answer for {_cells(report, answer)}: {left}; "
+        f"go on with: bisect-bot resume {report.session}"
+    )
+
+
+def _unusable(report: Report, answer: CellResult | None) -> str:
+    why = _clause(report.reason or (answer.note if answer else "")) or "no browser or adapter"
+    so_far = _so_far(report, answer)
+    cannot = f"go on,{so_far}" if so_far else f"answer for {_cells(report, answer)}"
+    return f"This machine cannot {cannot}: {why}; see what it lacks with: bisect-bot doctor"
+
+
+def _so_far(report: Report, answer: CellResult | None) -> str:
+    """The first answer of a session that ended before it had all of them; empty where it had none."""
+    if answer is None or answer.result not in _ANSWERED:
+        return ""
+    done = sum(1 for each in report.cells if each.result in _ANSWERED)
+    return f" with {done} of {len(report.cells)} answered ({_sentence(report, answer.result, answer).rstrip('.')})"
+
+
+def _pair(boundary: Boundary, direction: Direction | None) -> str:
+    old, new = sides(direction)
+    return f"{name(boundary.last_old)} ({old}) to {name(boundary.first_new)} ({new})"
+
+
+def _cells(report: Report, answer: CellResult | None) -> str:
+    """The first cell, how many share its answer, and how many do not."""
+    if answer is None:
+        return "the cases"
+    same = sum(1 for c in report.cells[1:] if (c.result, c.boundary) == (answer.result, answer.boundary))
+    others = len(report.cells) - 1 - same
+    said = shorten(str(answer.cell), 200)
+    said += f" and {same} more" if same else ""
+    if others:
+        said += f" ({others} with answers of their own)" if others > 1 else " (one with an answer of its own)"
+    return said
+
+
+def _clause(text: str) -> str:
+    return shorten(line(text), 300).rstrip(" .")

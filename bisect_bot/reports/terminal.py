@@ -1,0 +1,145 @@
+"""A report for the terminal: the answer, the verdicts that led to it, what to do with them.
+
+Colour only repeats what words say, and nothing is wider than 80 columns need.
+"""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from bisect_bot.model import CellResult, Outcome, Report, Result
+from bisect_bot.reports.escaping import shorten, terminal
+from bisect_bot.reports.rows import Row, other_boundaries, other_failures, rows, shown_failure
+from bisect_bot.reports.sentence import compare_link, headline, name
+from bisect_bot.reports.values import cost, counted, max_abs_err, number, overview, proof_word
+
+_STYLES = {Outcome.GOOD: "green", Outcome.BAD: "red", Outcome.SKIP: "yellow", Outcome.INFRA: "magenta"}
+_MESSAGE = 300
+
+
+def summary(report: Report) -> RenderableType:
+    """`report` in a form that rich prints; text from outside neither moves the cursor nor is read as markup.
+
+    To be printed with `crop=False`: the link and the command are left to the terminal to wrap, so that they can be
+    copied in one piece.
+    """
+    answer = report.cells[0] if report.cells else None
+    parts: list[RenderableType] = [_answer(report, answer)]
+    link = compare_link(answer.boundary if answer else None)
+    if link:
+        parts.append(_to_copy("what changed", link))
+    if answer is not None:
+        tried = rows(report, answer.cell, answer)
+        if tried:
+            parts += [_table(tried, f"Verdicts for {answer.cell}"), *_reasons(tried), *_failure(report, answer)]
+        parts += [Text(note) for note in _odd(report, answer)]
+    if len(report.cells) > 1:
+        parts.append(_cases(report))
+    parts += [_labelled("warning", warning, "yellow") for warning in report.warnings]
+    for proof in report.proofs:
+        told = f"{proof_word(proof)} ({counted(proof.runs, 'run')})"
+        parts.append(_labelled(f"proof by {proof.kind}", f"{told}: {proof.reason}" if proof.reason else told))
+    for target in report.targets:
+        adapter = str(target.adapter) if target.adapter else "no adapter"
+        parts.append(_labelled(target.name, f"{target.version} on {target.platform}, {adapter}"))
+    parts.append(_labelled("expected outputs", report.reference))
+    parts.append(_labelled("cost", cost(report)))
+    if report.reproduce:
+        parts.append(_to_copy("reproduce", report.reproduce))
+    return Group(*parts)
+
+
+def _answer(report: Report, answer: CellResult | None) -> Panel:
+    title = report.result.value + (f": {answer.direction.value}" if answer and answer.direction else "")
+    style = "green" if report.result is Result.FOUND else "yellow"
+    return Panel(terminal(headline(report)), title=terminal(title), title_align="left", border_style=style)
+
+
+def _table(tried: tuple[Row, ...], title: str) -> Table:
+    shown = _columns("revision", "date", "verdict", "ran on", "max err", "")
+    shown.title, shown.title_justify, shown.title_style = terminal(title), "left", "bold"
+    # A name that is broken over two lines cannot be copied: other columns give way up to the length of a dev build's.
+    shown.columns[0].min_width = min(30, max(len(name(row.revision)) for row in tried))
+    for row in tried:
+        error = max_abs_err(row.trial)
+        times = f" {len(row.trials)}x" if row.outcome and len(row.trials) > 1 else ""
+        shown.add_row(
+            terminal(name(row.revision)),
+            row.revision.date.isoformat() if row.revision.date else "",
+            Text(f"{row.outcome or 'mixed'}{times}", style=_STYLES[row.outcome] if row.outcome else "magenta"),
+            terminal(row.trial.verdict.ran_on or ""),
+            "" if error is None else number(error, 3),
+            Text(row.marks[-1] if row.marks else "", style="bold"),
+        )
+    return shown
+
+
+def _reasons(tried: tuple[Row, ...]) -> list[Text]:
+    """Why revisions are not good, each reason once with the revisions that gave it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in tried:
+        if row.outcome is not Outcome.GOOD:
+            found.setdefault((row.label, row.trial.verdict.reason), []).append(name(row.revision))
+    return [
+        _labelled(label, f"{shorten(reason, _MESSAGE)} ({', '.join(names)})", limit=4000)
+        for (label, reason), names in found.items()
+    ]
+
+
+def _failure(report: Report, answer: CellResult) -> list[Text]:
+    failure = shown_failure(report, answer)
+    if failure is None:
+        return []
+    revision, _, comparison = failure
+    where = f"{comparison.output} of {comparison.data_set}, {name(revision)}"
+    if comparison.problem is not None or not comparison.first:
+        return [_labelled("compared", f"{comparison.problem or overview(comparison)} ({where})")]
+    first = comparison.first[0]
+    told = f"index {list(first.index)}: actual {number(first.actual)}, expected {number(first.expected)}"
+    return [_labelled("first mismatch", f"{told} ({where}); {overview(comparison)}")]
+
+
+def _odd(report: Report, answer: CellResult) -> list[str]:
+    others = other_boundaries(report, answer)
+    notes = []
+    if others:
+        pairs = "; ".join(f"{name(b.last_old)} and {name(b.first_new)}" for b in others[:5])
+        notes.append(f"The verdict changes more than once; also between {pairs}.")
+    for trial in other_failures(report, answer)[:5]:
+        if trial.verdict.signature is not None:
+            notes.append(f"{trial.revision} fails in another way: {trial.verdict.signature.message}")
+    return [terminal(shorten(note, 2 * _MESSAGE)).plain for note in notes]
+
+
+def _cases(report: Report) -> Table:
+    shown = _columns("case", "result", "boundary")
+    for answer in report.cells:
+        pair = answer.boundary
+        shown.add_row(
+            terminal(shorten(str(answer.cell), 200)),
+            answer.result.value + (f" ({answer.direction.value})" if answer.direction else ""),
+            terminal(f"{name(pair.last_old)} to {name(pair.first_new)}") if pair else "",
+        )
+    return shown
+
+
+def _to_copy(label: str, text: str) -> Text:
+    """A line that is not wrapped here: the terminal does it, and what is copied from there is in one piece."""
+    shown = Text.assemble(terminal(label, "bold"), ": ", terminal(text))
+    shown.no_wrap, shown.overflow = True, "ignore"
+    return shown
+
+
+def _columns(*headings: str) -> Table:
+    # Without lines, what is most often shown fits into 80 columns unwrapped.
+    shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="underline")
+    for heading in headings:
+        shown.add_column(heading, overflow="fold")
+    return shown
+
+
+def _labelled(label: str, text: str, style: str = "", limit: int = _MESSAGE) -> Text:
+    return Text.assemble(terminal(label, f"bold {style}".strip()), ": ", terminal(shorten(text, limit)))

@@ -1,0 +1,258 @@
+"""Answers "what does this revision do?": from the journal where that is known, else by a build and a probe.
+
+Everything that touches the outside (npm, the disk, a browser, the clock) is called from here, and each answer is
+in the journal before anybody uses it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from bisect_bot.errors import BuildUnusable, MachineError, NoAdapter, NoBrowser
+from bisect_bot.model import (
+    Artifact,
+    Bundle,
+    Case,
+    Cell,
+    Ending,
+    Failure,
+    Observation,
+    Outcome,
+    Request,
+    Revision,
+    Signature,
+    Target,
+    Trial,
+    Verdict,
+)
+from bisect_bot.probes import Limits, Probe, run_probe
+from bisect_bot.session.journal import Journal
+from bisect_bot.session.keys import probe_keys
+from bisect_bot.session.watcher import Watcher
+from bisect_bot.targets.browsers import BrowserConfig
+from bisect_bot.verdicts import JUDGE_VERSION
+
+TRIES = 3
+# How often a violent ending must come before it is the case's own.
+REPEATS = 2
+VIOLENT = (Ending.CRASH, Ending.HANG, Ending.BROWSER_GONE)
+NO_ADAPTER_ENDINGS = (Ending.NO_ADAPTER, Ending.NO_WEBGPU, Ending.WRONG_ADAPTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What one probe covers: all cases on one target with one backend."""
+
+    target: Target
+    backend: str
+
+    def cell(self, case: Case) -> Cell:
+        """The question that `case` is here."""
+        return Cell(case.name, self.target.name, self.backend)
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a bench works with.
+
+    `fetch` gives a revision's artifact and whether it was in the cache, `bundle_for` the file that a page loads of
+    it for a backend, `judge` a verdict; `rules` is a digest of what the judge goes by.
+    """
+
+    journal: Journal
+    judge: Callable[[Observation, Case], Verdict]
+    rules: str
+    browsers: BrowserConfig
+    fetch: Callable[[Revision], tuple[Artifact, bool]]
+    bundle_for: Callable[[Revision, str], Bundle]
+    watcher: Watcher
+
+
+@dataclass(slots=True)
+class Bench:
+    """The bench of one session. `tally` counts what was done, by name; `trials` are all answers in their order."""
+
+    session: str
+    request: Request
+    cases: tuple[Case, ...]
+    smoke: Case
+    tools: Tools
+    trials: list[Trial] = field(default_factory=list)
+    tally: Counter[str] = field(default_factory=Counter)
+    _attempts: Counter[tuple[str, Unit]] = field(default_factory=Counter)
+
+    def test(self, revision: Revision, unit: Unit, purpose: str) -> tuple[Trial, ...]:
+        """One more answer of `revision` for every case, in the order of the cases.
+
+        The n-th question is answered by the n-th verdict that the journal holds for exactly this artifact,
+        browser and cases, so a repeated question is a fresh test the first time and recalled ever after.
+        Raises MachineError (NoAdapter, NoBrowser, …) when this machine cannot answer.
+        """
+        self._attempts[revision.id, unit] += 1
+        attempt = self._attempts[revision.id, unit]
+        try:
+            artifact = self._artifact(revision)
+            bundle = self.tools.bundle_for(revision, unit.backend)
+        except BuildUnusable as error:
+            verdict = Verdict(Outcome.SKIP, f"no artifact: {error}")
+            return self._add(Trial(revision.id, unit.cell(c), attempt, verdict, purpose=purpose) for c in self.cases)
+        limits = Limits(self.request.case_timeout_s, self.request.probe_timeout_s)
+        probe = Probe(artifact, bundle, unit.target, unit.backend, self.cases, None, self.request.isolate, limits)
+        recalled = self._recall(probe, attempt)
+        answers = recalled or self._probe(revision, probe, attempt, purpose)
+        self.tally["verdicts_reused"] += len(self.cases) if recalled else 0
+        return self._add(
+            Trial(
+                revision=revision.id,
+                cell=unit.cell(case),
+                attempt=attempt,
+                verdict=verdict,
+                artifact=artifact.digest,
+                bundle=bundle.file,
+                dispatches=observation.dispatches,
+                adapter=observation.adapter,
+                purpose=purpose,
+                reused=recalled is not None,
+            )
+            for case, (observation, verdict) in zip(self.cases, answers, strict=True)
+        )
+
+    def _add(self, trials: Iterable[Trial]) -> tuple[Trial, ...]:
+        added = tuple(trials)
+        for trial in added:
+            self.trials.append(trial)
+            self.tools.watcher.tried(trial)
+        return added
+
+    def _artifact(self, revision: Revision) -> Artifact:
+        begin = time.monotonic()
+        artifact, reused = self.tools.fetch(revision)
+        if self._attempts_of(revision) == 1:
+            self.tally["artifacts_reused" if reused else "builds"] += 1
+            seconds = time.monotonic() - begin
+            self.tools.journal.record_build(
+                self.session, revision.id, artifact.key, artifact.digest, seconds, reused=reused
+            )
+        return artifact
+
+    def _attempts_of(self, revision: Revision) -> int:
+        return sum(count for (name, _), count in self._attempts.items() if name == revision.id)
+
+    def _recall(self, probe: Probe, attempt: int) -> list[tuple[Observation, Verdict]] | None:
+        """The answers of that attempt, or None when one is missing."""
+        answers = []
+        for key, case in zip(probe_keys(probe, self.tools.rules), probe.cases, strict=True):
+            found = self.tools.journal.recall(key, attempt)
+            if found is None:
+                return None
+            answers.append((found[0], _named(found[1], case)))
+        return answers
+
+    def _probe(self, revision: Revision, probe: Probe, attempt: int, purpose: str) -> list[tuple[Observation, Verdict]]:
+        """Runs `probe` until every case has an answer that may be believed, and journals each."""
+        keys = probe_keys(probe, self.tools.rules)
+        answers: dict[int, tuple[Observation, Verdict]] = {}
+        violent: Counter[tuple[int, Ending]] = Counter()
+        for tries_left in reversed(range(TRIES)):
+            smoked, seen, seconds = self._observe(revision, probe, purpose, tries_left)
+            for index, (case, observation) in enumerate(zip(probe.cases, seen, strict=False)):
+                if index in answers:
+                    continue
+                violent[index, observation.ending] += observation.ending in VIOLENT
+                verdict = self.tools.judge(observation, case)
+                if observation.ending in VIOLENT:
+                    verdict = if_repeated(verdict, case, violent[index, observation.ending])
+                verdict = after_smoke(smoked, verdict)
+                pair = self._keep(keys[index], attempt, revision, observation, verdict, seconds)
+                if pair[1].outcome is not Outcome.INFRA:
+                    answers[index] = pair
+                elif not tries_left:
+                    raise _unanswered(revision, case, observation, verdict)
+            if len(answers) == len(probe.cases):
+                break
+            self.tally["infra"] += 1
+            self.tools.watcher.say(f"{revision.id}: this machine gave no answer; trying again")
+        return [answers[index] for index in range(len(probe.cases))]
+
+    def _observe(
+        self, revision: Revision, probe: Probe, purpose: str, tries_left: int
+    ) -> tuple[Verdict | None, list[Observation], float]:
+        """One run of `probe`, with the smoke case before it where this artifact was not smoked yet.
+
+        Returns the smoke case's verdict (None: not answered), the cases' observations (none when the browser did
+        not start and tries are left), and the seconds that each took. Raises NoBrowser when none are left.
+        """
+        smoke_probe = replace(probe, cases=(self.smoke,), isolate=True)
+        (smoke_key,) = probe_keys(smoke_probe, self.tools.rules)
+        known = self.tools.journal.recall(smoke_key, 1)
+        what = f"{purpose}: {revision.id}"
+        self.tools.watcher.doing(f"{what}: starting the browser")
+
+        def on_case(index: int, _seen: Observation) -> None:
+            done = index + (1 if known else 0)
+            self.tools.watcher.doing(f"{what}: {done} of {len(probe.cases)} cases")
+
+        begin = time.monotonic()
+        self.tally["probes"] += 1
+        try:
+            seen = run_probe(replace(probe, smoke=None if known else self.smoke), self.tools.browsers, on_case)
+        except NoBrowser:
+            if not tries_left:
+                raise
+            return None, [], 0.0
+        seconds = (time.monotonic() - begin) / len(seen)
+        if known:
+            return known[1], seen, seconds
+        verdict = self.tools.judge(seen[0], self.smoke)
+        verdict = self._keep(smoke_key, 1, revision, seen[0], verdict, seconds)[1]
+        return (None if verdict.outcome is Outcome.INFRA else verdict), seen[1:], seconds
+
+    def _keep(
+        self, key: str, attempt: int, revision: Revision, observation: Observation, verdict: Verdict, seconds: float
+    ) -> tuple[Observation, Verdict]:
+        journal = self.tools.journal
+        return journal.record(self.session, key, attempt, revision.id, observation, verdict, seconds, JUDGE_VERSION)
+
+
+def _named(verdict: Verdict, case: Case) -> Verdict:
+    """A recalled verdict under the name that the case has now: keys hold content, not names."""
+    signature = verdict.signature
+    return replace(verdict, signature=replace(signature, case=case.name)) if signature else verdict
+
+
+def after_smoke(smoked: Verdict | None, verdict: Verdict) -> Verdict:
+    """A case's verdict, seen together with the smoke case's: a build that cannot add two tensors cannot answer."""
+    if smoked is None:
+        return Verdict(Outcome.INFRA, "the smoke case was not answered")
+    if smoked.outcome is Outcome.GOOD:
+        return verdict
+    return Verdict(Outcome.SKIP, f"does not run here: the smoke case is {smoked.outcome}: {smoked.reason}")
+
+
+def if_repeated(verdict: Verdict, case: Case, times: int) -> Verdict:
+    """What a crash, a hang or the end of the browser means after it happened `times` times in a row of tries.
+
+    Once, it may be the machine's fault (a busy GPU, another program's memory); when it repeats with the case, it
+    is how the case fails.
+    """
+    if times < REPEATS:
+        return Verdict(Outcome.INFRA, f"{verdict.reason} (once)")
+    if verdict.outcome is not Outcome.INFRA:
+        return verdict
+    signature = Signature(Failure.CRASH, case.name, "the browser ended")
+    return Verdict(Outcome.BAD, f"the browser ended {times} times: {verdict.reason}", signature)
+
+
+def _unanswered(revision: Revision, case: Case, observation: Observation, verdict: Verdict) -> MachineError:
+    problem = f"{revision.id}: {case.name} could not be answered here ({TRIES} tries): {verdict.reason}"
+    if observation.ending in NO_ADAPTER_ENDINGS:
+        return NoAdapter(problem, "Does the browser still have the adapter? See chrome://gpu.")
+    return MachineError(problem, "Close other programs that use the GPU, then: bisect-bot resume")
+
+
+def units(targets: Sequence[Target], backends: Sequence[str]) -> tuple[Unit, ...]:
+    """Every target with every backend."""
+    return tuple(Unit(target, backend) for target in targets for backend in backends)

@@ -1,0 +1,155 @@
+"""Whole sessions: from a request to its report."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bisect_bot.builds import crossings
+from bisect_bot.errors import DiskFull, MachineError, NoAdapter, UsageError
+from bisect_bot.history import Line, is_older, line, resolve
+from bisect_bot.model import Case, Report, Request, Result, Revision, Target, Trial
+from bisect_bot.session.bench import Bench, Tools, units
+from bisect_bot.session.journal import SessionState
+from bisect_bot.session.loop import Hunt, run_hunts
+from bisect_bot.session.summary import Circumstances, make_report
+from bisect_bot.session.workshop import Workshop
+
+STATES = {Result.STOPPED: SessionState.STOPPED, Result.UNUSABLE: SessionState.FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request after its words were looked up: `line` is what is searched, `revisions` all there are, in order."""
+
+    request: Request
+    line: Line
+    revisions: tuple[Revision, ...]
+    cases: tuple[Case, ...]
+
+
+def run_request(request: Request, workshop: Workshop) -> Report:
+    """Runs `request` as a new session and returns its report, which is in the journal then.
+
+    Raises UsageError for what cannot be meant (before a session is begun) and DiskFull. What this machine cannot
+    do, and Ctrl-C, end in a report too.
+    """
+    question = ask(request, workshop)
+    return _run(workshop.journal.start_session(question.request), question, workshop)
+
+
+def resume_session(name: str | None, workshop: Workshop) -> tuple[Request, Report]:
+    """Goes on with the session that `name` begins (None: the latest that is unfinished); its request and report.
+
+    Every verdict that it had reached is recalled. Raises UnknownSession.
+    """
+    row = workshop.journal.session(name)
+    workshop.watcher.say(f"going on with session {row.id}")
+    return row.request, _run(row.id, ask(row.request, workshop), workshop)
+
+
+def check_request(request: Request, workshop: Workshop) -> tuple[Trial, ...]:
+    """One answer of the one revision that `request` names, for every case on every target and backend.
+
+    Raises UsageError, and MachineError when this machine cannot answer.
+    """
+    revision = resolve(request.good, workshop.revisions())
+    request, cases = workshop.pin(replace(request, good=revision.id, bad=revision.id))
+    session = workshop.journal.start_session(request)
+    state = SessionState.FAILED
+    try:
+        targets = workshop.targets(request)
+        bench = _bench(session, request, cases, workshop)
+        trials = [t for unit in units(targets, request.backends) for t in bench.test(revision, unit, "check")]
+        state = SessionState.FINISHED
+    finally:
+        workshop.journal.finish_session(session, state)
+    return tuple(trials)
+
+
+def ask(request: Request, workshop: Workshop) -> Question:
+    """Looks up the revisions and cases that `request` names. Raises UnknownRevision, CaseError, UsageError."""
+    request, cases = workshop.pin(request)
+    revisions = workshop.revisions()
+    good, bad = resolve(request.good, revisions), resolve(request.bad, revisions)
+    if good.id == bad.id:
+        raise UsageError(f"--good and --bad are both {good.id}", "Name two different revisions.")
+    old, new = (good, bad) if is_older(good, bad) else (bad, good)
+    return Question(replace(request, good=good.id, bad=bad.id), line(revisions, old, new), revisions, cases)
+
+
+def plan(request: Request, workshop: Workshop) -> list[str]:
+    """What `request` would do, line by line; nothing is downloaded or run for it."""
+    question = ask(request, workshop)
+    builds = question.line.main
+    steps = math.ceil(math.log2(len(builds) - 1)) if len(builds) > 2 else 0
+    listed = [f"  {r.id}  {r.date or ''}  {r.title or ''}".rstrip() for r in builds]
+    aside = [f"  {r.id}  (beside main: tried only where it narrows the answer)" for r in question.line.aside]
+    return [
+        f"{len(builds)} published builds on the line from {builds[0].id} to {builds[-1].id}:",
+        *listed,
+        *aside,
+        f"{len(question.cases)} case(s): {', '.join(case.name for case in question.cases)}",
+        f"at most {steps + 2} builds to fetch and {steps} tests to narrow down, besides the two ends and re-tests",
+        *_crossings(question),
+    ]
+
+
+def _run(session: str, question: Question, workshop: Workshop) -> Report:
+    begin = time.monotonic()
+    bench = _bench(session, question.request, question.cases, workshop)
+    targets: tuple[Target, ...] = ()
+    hunts: list[Hunt] = []
+    stopped, reason = None, ""
+    try:
+        targets = workshop.targets(question.request)
+        hunts = [
+            Hunt(unit.cell(case), unit, question.line.main)
+            for unit in units(targets, question.request.backends)
+            for case in question.cases
+        ]
+        run_hunts(hunts, question.line, bench, workshop.watcher)
+    except KeyboardInterrupt:
+        stopped, reason = Result.STOPPED, "interrupted"
+    except DiskFull:
+        workshop.journal.finish_session(session, SessionState.STOPPED)
+        raise
+    except MachineError as error:
+        stopped, reason = Result.UNUSABLE, f"{error}. {error.advice}".rstrip()
+        if isinstance(error, NoAdapter):
+            workshop.forget_adapters(targets)
+    around = Circumstances(
+        revisions=question.revisions,
+        targets=targets,
+        warnings=tuple(_crossings(question)),
+        wall_s=time.monotonic() - begin,
+        stopped=stopped,
+        reason=reason,
+    )
+    report = make_report([hunt.answer() for hunt in hunts], bench, around)
+    workshop.journal.finish_session(session, STATES.get(report.result, SessionState.FINISHED), report)
+    return report
+
+
+def _bench(session: str, request: Request, cases: Sequence[Case], workshop: Workshop) -> Bench:
+    tools = Tools(
+        journal=workshop.journal,
+        judge=workshop.judge,
+        rules=workshop.rules_digest,
+        browsers=workshop.browsers,
+        fetch=workshop.fetch,
+        bundle_for=lambda revision, backend: workshop.bundle_for(revision, backend, request.bundle),
+        watcher=workshop.watcher,
+    )
+    return Bench(session, request, tuple(cases), workshop.smoke(), tools)
+
+
+def _crossings(question: Question) -> list[str]:
+    """Where the range changes from one implementation to another, in sentences."""
+    versions = [r.version for r in question.line.main if r.version]
+    found = [
+        text for backend in question.request.backends for text in crossings(versions, backend, question.request.bundle)
+    ]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,186 @@
+"""Makes the report of a session from what its hunts and its bench know."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from bisect_bot import __version__
+from bisect_bot.model import (
+    Boundary,
+    Case,
+    CellResult,
+    Counts,
+    Direction,
+    Outcome,
+    Proof,
+    Report,
+    Result,
+    Revision,
+    Signature,
+    Suspect,
+    Target,
+    Trial,
+)
+from bisect_bot.search import Conclusion
+from bisect_bot.session.bench import Bench
+from bisect_bot.session.loop import Answer
+
+# Which result is the headline when cells differ: the first of these that any cell has.
+PRECEDENCE = (
+    Result.FOUND,
+    Result.RANGE,
+    Result.STOPPED,
+    Result.INCONCLUSIVE,
+    Result.UNUSABLE,
+    Result.SAME,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What the report says beside the answers. `reason` tells why a session ended early."""
+
+    revisions: tuple[Revision, ...]
+    targets: tuple[Target, ...]
+    warnings: tuple[str, ...]
+    wall_s: float
+    stopped: Result | None = None
+    reason: str = ""
+
+
+def make_report(answers: Sequence[Answer], bench: Bench, around: Circumstances) -> Report:
+    """The report; its first cell is the headline."""
+    cells = sorted((cell_result(a, bench.trials) for a in answers), key=lambda c: PRECEDENCE.index(c.result))
+    result = around.stopped or (cells[0].result if cells else Result.UNUSABLE)
+    tried = {trial.revision for trial in bench.trials} | {r.id for answer in answers for r in answer.line}
+    revisions = tuple(r for r in around.revisions if r.id in tried)
+    return Report(
+        session=bench.session,
+        result=result,
+        cells=tuple(cells),
+        targets=around.targets,
+        revisions=revisions,
+        trials=tuple(bench.trials),
+        proofs=tuple(proof for answer in answers if (proof := _proof(answer)) is not None),
+        counts=_counts(bench, len(revisions)),
+        warnings=(*around.warnings, *_warnings(answers, bench)),
+        reference=reference_of(bench.cases),
+        environment=environment(around.targets),
+        reproduce=bench.request.command,
+        wall_s=around.wall_s,
+        reason=around.reason,
+    )
+
+
+def cell_result(answer: Answer, trials: Sequence[Trial]) -> CellResult:
+    """One cell's answer in the words of the report; a cell without a conclusion was stopped."""
+    conclusion, line = answer.conclusion, answer.line
+    if conclusion is None:
+        boundary = _boundary(line, answer.gap)
+        return CellResult(answer.cell, Result.STOPPED, _direction(answer, trials), boundary, note="not finished")
+    sides = (conclusion.last_old, conclusion.first_new)
+    boundary = None if None in sides else _boundary(line, (sides[0] or 0, sides[1] or 0))
+    return CellResult(
+        cell=answer.cell,
+        result=conclusion.result,
+        direction=_direction(answer, trials) if boundary else None,
+        boundary=boundary,
+        suspects=tuple(Suspect((line[i],), chance, skipped) for i, chance, skipped in conclusion.suspects),
+        signature=_signature(answer, trials),
+        confidence=conclusion.confidence,
+        note=conclusion.reason,
+    )
+
+
+def reference_of(cases: Sequence[Case]) -> str:
+    """Where the expected outputs come from, each source once."""
+    return ", ".join(dict.fromkeys(case.reference for case in cases))
+
+
+def environment(targets: Sequence[Target]) -> tuple[tuple[str, str], ...]:
+    """What the verdicts may depend on, as name and value."""
+    browsers = tuple((target.name, target.version) for target in targets)
+    machine = f"{platform.system()} {platform.release()} {platform.machine()}"
+    return (
+        ("bisect-bot", __version__),
+        ("python", platform.python_version()),
+        ("onnxruntime", version("onnxruntime")),
+        ("platform", machine),
+        *browsers,
+    )
+
+
+def _boundary(line: Sequence[Revision], sides: tuple[int, int] | None) -> Boundary | None:
+    return Boundary(line[sides[0]], line[sides[1]]) if sides else None
+
+
+def _direction(answer: Answer, trials: Sequence[Trial]) -> Direction | None:
+    """Which way the verdict changes, by what the old end was seen to be."""
+    old = answer.line[0].id
+    for trial in trials:
+        if trial.revision == old and trial.cell == answer.cell:
+            if trial.verdict.outcome is Outcome.GOOD:
+                return Direction.REGRESSION
+            if trial.verdict.outcome is Outcome.BAD:
+                return Direction.FIX
+    return None
+
+
+def _signature(answer: Answer, trials: Sequence[Trial]) -> Signature | None:
+    """How the cell fails, from the end of its line that is bad."""
+    ends = {answer.line[0].id, answer.line[-1].id}
+    own = (t.verdict for t in trials if t.cell == answer.cell and t.revision in ends)
+    return next((v.signature for v in own if v.outcome is Outcome.BAD and v.signature), None)
+
+
+def _proof(answer: Answer) -> Proof | None:
+    conclusion: Conclusion | None = answer.conclusion
+    if conclusion is None or conclusion.last_old is None or not conclusion.retests:
+        return None
+    reason = None if conclusion.retests_held else conclusion.reason
+    return Proof("retest", conclusion.retests_held, reason, conclusion.retests)
+
+
+def _counts(bench: Bench, revisions: int) -> Counts:
+    tally = bench.tally
+    return Counts(
+        revisions=revisions,
+        candidates=revisions,
+        builds=tally["builds"],
+        artifacts_reused=tally["artifacts_reused"],
+        probes=tally["probes"],
+        verdicts_reused=tally["verdicts_reused"],
+        infra=tally["infra"],
+    )
+
+
+def _warnings(answers: Sequence[Answer], bench: Bench) -> list[str]:
+    """What the reader must know to trust the answer as far as it goes, and no further."""
+    found: list[str] = []
+    expected = {bench.request.good: Outcome.GOOD, bench.request.bad: Outcome.BAD}
+    opposite = {Outcome.GOOD: Outcome.BAD, Outcome.BAD: Outcome.GOOD}
+    for trial in bench.trials:
+        said = expected.get(trial.revision)
+        if said and trial.verdict.outcome is opposite[said]:
+            found.append(f"{trial.revision} was called {said}, but is {trial.verdict.outcome} for {trial.cell}.")
+    for answer in answers:
+        conclusion = answer.conclusion
+        beside = [r.id for r in _sides(answer) if r.on_main is False]
+        if conclusion and conclusion.result in (Result.FOUND, Result.RANGE) and beside:
+            found.append(
+                f"{', '.join(beside)} lies beside main (a release branch): fixes may have been cherry-picked onto it, "
+                "so the change may have another place in the history of main."
+            )
+    if any(t.adapter and t.adapter.software and t.dispatches for t in bench.trials):
+        found.append("WebGPU ran on a software adapter: failures that only a real GPU shows cannot be seen here.")
+    return list(dict.fromkeys(found))
+
+
+def _sides(answer: Answer) -> tuple[Revision, ...]:
+    conclusion = answer.conclusion
+    if conclusion is None or conclusion.last_old is None or conclusion.first_new is None:
+        return ()
+    return answer.line[conclusion.last_old], answer.line[conclusion.first_new]

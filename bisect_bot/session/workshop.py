@@ -1,0 +1,149 @@
+"""Everything outside that a session works with, opened together and closed together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from bisect_bot import cases as case_files
+from bisect_bot import paths, scratch
+from bisect_bot.builds import Npm, bundle_for, fetch, listing
+from bisect_bot.errors import BuildUnusable, NpmError
+from bisect_bot.history import load_ancestry, order_revisions
+from bisect_bot.model import Artifact, Bundle, Case, Observation, Request, Revision, Target, Verdict
+from bisect_bot.probes import choose_target, plain_target
+from bisect_bot.session.journal import FILE_NAME, Journal
+from bisect_bot.session.watcher import Watcher
+from bisect_bot.targets.browsers import Browser, BrowserConfig, load_config, locate
+from bisect_bot.targets.provision import find_or_get_browser
+from bisect_bot.verdicts import Rules, Tolerances, judge, load_rules, load_tolerances
+
+TEMPORARY = "tmp"
+NEEDS_ADAPTER = ("webgpu",)
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """The cache, the journal, npm (None: not installed), and the configured browsers and rules."""
+
+    cache: Path
+    journal: Journal
+    npm: Npm | None
+    browsers: BrowserConfig
+    tolerances: Tolerances
+    rules: Rules
+    rules_digest: str
+    watcher: Watcher
+
+    def revisions(self) -> tuple[Revision, ...]:
+        """All published builds in the order of history."""
+        self.watcher.doing("listing the published builds")
+        listed = listing(self.npm, self.cache)
+        if listed.warning:
+            self.watcher.say(listed.warning)
+        return order_revisions(listed.versions, load_ancestry())
+
+    def fetch(self, revision: Revision) -> tuple[Artifact, bool]:
+        """The artifact of a published build, and whether it was in the cache. Raises BuildUnusable, NpmError, …"""
+        if revision.version is None:
+            raise BuildUnusable(f"{revision.id} is no published build")
+        return fetch(revision.version, npm=self.npm, cache=self.cache, progress=self.watcher.downloading)
+
+    def judge(self, observation: Observation, case: Case) -> Verdict:
+        """The verdict of an observation by the configured rules."""
+        return judge(observation, case, self.tolerances, self.rules)
+
+    def bundle_for(self, revision: Revision, backend: str, wish: str) -> Bundle:
+        """The file that a page loads of a published build for `backend`. Raises BuildUnusable."""
+        if revision.version is None:
+            raise BuildUnusable(f"{revision.id} is no published build")
+        return bundle_for(revision.version, backend, wish)
+
+    def pin(self, request: Request) -> tuple[Request, tuple[Case, ...]]:
+        """The cases of `request` and the request with them pinned; those of a pinned one are found by digest."""
+        if request.pinned:
+            return request, tuple(case_files.load_pinned(digest, name, self.cache) for name, digest in request.pinned)
+        self.watcher.doing("reading the cases")
+        found = case_files.load_all(request.cases, root=self.cache, dims=dict(request.dims), seed=request.seed)
+        return replace(request, pinned=tuple((case.name, case.digest) for case in found)), found
+
+    def smoke(self) -> Case:
+        """The trivial case that each new artifact runs first."""
+        return case_files.smoke(self.cache)
+
+    def targets(self, request: Request) -> tuple[Target, ...]:
+        """The targets of `request`, each with the adapter that it gives. Raises NoBrowser, NoAdapter, UsageError."""
+        return tuple(self._target(name, request) for name in request.targets)
+
+    def forget_adapters(self, targets: tuple[Target, ...]) -> None:
+        """Makes the next session look for the adapters of `targets` anew."""
+        for target in targets:
+            browser = Browser(target.name, Path(target.executable), target.version)
+            self.journal.remember("target", _target_key(browser, target.wish, target.extra_args), None)
+
+    def _target(self, name: str, request: Request) -> Target:
+        self.watcher.doing(f"looking for {name}")
+        if ":" not in name and name in self.browsers.browsers:
+            find_or_get_browser(name, say=self.watcher.say)
+        browser = locate(name, self.browsers)
+        if not set(request.backends) & set(NEEDS_ADAPTER):
+            target = plain_target(browser, request.adapter, request.browser_args)
+        else:
+            target = self._with_adapter(browser, request)
+        self.watcher.using(f"{browser.name} {browser.version}", target.adapter)
+        return target
+
+    def _with_adapter(self, browser: Browser, request: Request) -> Target:
+        """The target, remembered from an earlier session where the browser and the wish are the same."""
+        kinds = TypeAdapter(Target)
+        key = _target_key(browser, request.adapter, request.browser_args)
+        try:
+            remembered = kinds.validate_python(self.journal.remembered("target", key))
+        except ValidationError:
+            remembered = None
+        if remembered is not None:
+            return remembered
+        self.watcher.doing(f"looking for the GPU adapters of {browser.name}")
+        target = choose_target(browser, request.adapter, request.browser_args, self.browsers)
+        self.journal.remember("target", key, kinds.dump_python(target, mode="json"))
+        return target
+
+
+@contextmanager
+def open_workshop(watcher: Watcher, cache: Path | None = None) -> Iterator[Workshop]:
+    """The workshop over `cache` (default: the cache's root), after sweeping what killed sessions left behind.
+
+    Raises ConfigError, JournalError, DiskFull.
+    """
+    cache = cache or paths.cache_root()
+    scratch.sweep()
+    scratch.sweep(cache / TEMPORARY)
+    tolerances, rules = paths.config_file("tolerances.toml"), paths.config_file("verdicts.toml")
+    with Journal.open(cache / FILE_NAME) as journal:
+        yield Workshop(
+            cache=cache,
+            journal=journal,
+            npm=_npm(),
+            browsers=load_config(),
+            tolerances=load_tolerances(tolerances),
+            rules=load_rules(rules),
+            rules_digest=hashlib.sha256(tolerances.read_bytes() + rules.read_bytes()).hexdigest(),
+            watcher=watcher,
+        )
+
+
+def _npm() -> Npm | None:
+    """The npm client; without it, what is in the cache can still be tested."""
+    try:
+        return Npm.find()
+    except NpmError:
+        return None
+
+
+def _target_key(browser: Browser, wish: str, extra: tuple[str, ...]) -> str:
+    return "\n".join([browser.name, str(browser.executable), browser.version, wish, *extra])

@@ -1,0 +1,216 @@
+"""Where browsers are on this machine, which version they have, and with which flags they start."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pydantic
+
+from bisect_bot import paths
+from bisect_bot.errors import ConfigError, NoBrowser, UsageError
+from bisect_bot.model import Adapter
+from bisect_bot.processes import run
+
+VERSION_TIMEOUT_S = 30.0
+SMALL_SHM_BYTES = 512 * 2**20
+VERSION = re.compile(r"\d+(?:\.\d+){2,3}")
+LIST_SWITCHES = ("--enable-features", "--disable-features")
+
+
+class Common(pydantic.BaseModel, extra="forbid", frozen=True):
+    """Flags that every start has."""
+
+    args: tuple[str, ...]
+    root_args: tuple[str, ...]
+    small_shm_args: tuple[str, ...]
+
+
+class AdapterRules(pydantic.BaseModel, extra="forbid", frozen=True):
+    """How software adapters are recognised."""
+
+    software: str
+
+
+class Places(pydantic.BaseModel, extra="forbid", frozen=True):
+    """Where one kind of browser may be."""
+
+    env: str
+    names: tuple[str, ...]
+    places: Mapping[str, tuple[str, ...]]
+
+
+class BrowserConfig(pydantic.BaseModel, extra="forbid", frozen=True):
+    """configs/browsers.toml."""
+
+    common: Common
+    wishes: Mapping[str, tuple[str, ...]]
+    adapters: AdapterRules
+    flags: Mapping[str, Mapping[str, tuple[str, ...]]]
+    browsers: Mapping[str, Places]
+
+    def flag_sets(self, wish: str) -> tuple[str, ...]:
+        """The names of the flag sets to try for an adapter wish, in order; a regex is any other text."""
+        return self.wishes[wish if wish in self.wishes else "regex"]
+
+    def flags_of(self, flag_set: str, platform: str = sys.platform) -> tuple[str, ...]:
+        """The command-line flags of a flag set on `platform`."""
+        return self.flags.get(platform, self.flags["linux"])[flag_set]
+
+    def is_software(self, adapter: Adapter) -> bool:
+        """Whether `adapter` computes on the CPU, by its own word or by its name."""
+        return adapter.fallback or re.search(self.adapters.software, words_of(adapter), re.IGNORECASE) is not None
+
+    def fits(self, adapter: Adapter, wish: str) -> bool:
+        """Whether `adapter` is what was wished for: `any`, `hardware`, `software`, or a regex over its words."""
+        if wish == "any":
+            return True
+        if wish in ("hardware", "software"):
+            return self.is_software(adapter) == (wish == "software")
+        return re.search(wish, words_of(adapter), re.IGNORECASE) is not None
+
+
+def words_of(adapter: Adapter) -> str:
+    """What an adapter says of itself, as one text."""
+    return f"{adapter.vendor} {adapter.architecture} {adapter.device} {adapter.description}"
+
+
+def load_config(path: Path | None = None) -> BrowserConfig:
+    """The configuration in `path` (default: the shipped one). Raises ConfigError when it does not fit."""
+    path = path or paths.config_file("browsers.toml")
+    try:
+        return BrowserConfig.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Browser:
+    """An installed browser: the name of the target it serves, its executable and its version."""
+
+    name: str
+    executable: Path
+    version: str
+
+
+def find(name: str, config: BrowserConfig | None = None) -> Path | None:
+    """The executable of the installed browser `name` (a key of the configuration), or None.
+
+    After the places of the configuration, Playwright's own download of Chromium is looked for.
+    """
+    config = config or load_config()
+    places = config.browsers[name]
+    named = os.environ.get(places.env)
+    if named:
+        return Path(named) if Path(named).is_file() else None
+    for candidate in places.names:
+        found = shutil.which(candidate)
+        if found:
+            return Path(found)
+    for place in places.places.get(sys.platform, ()):
+        path = _expand(place)
+        if path is not None and path.is_file():
+            return path
+    return _playwright_download()
+
+
+def locate(text: str, config: BrowserConfig) -> Browser:
+    """The browser that a `--target` means: `chrome`, or `chrome:/path/to/executable`.
+
+    Raises UsageError for an unknown name, NoBrowser when there is none or it does not tell its version.
+    """
+    name, _, path = text.partition(":")
+    if name not in config.browsers:
+        known = ", ".join(sorted(config.browsers))
+        raise UsageError(f"unknown target {text!r}", f"Known targets: {known}; {known}:/path/to/executable.")
+    executable = Path(path).expanduser().absolute() if path else find(name, config)
+    if executable is None or not executable.is_file():
+        problem = f"no browser at {path}" if path else "no Chrome, Chromium or Edge was found"
+        env = config.browsers[name].env
+        raise NoBrowser(problem, f"Install one, or name its executable: --target {name}:/path, or {env}=/path.")
+    return Browser(name, executable, version_of(executable))
+
+
+def version_of(executable: Path) -> str:
+    """The version of a browser (`156.0.8078.114`). Raises NoBrowser when it does not tell."""
+    if sys.platform == "win32":
+        # There --version opens a window; the version is the name of a folder beside the executable.
+        versions = [p.name for p in executable.parent.iterdir() if p.is_dir() and VERSION.fullmatch(p.name)]
+        if versions:
+            return max(versions, key=lambda v: [int(n) for n in v.split(".")])
+        raise NoBrowser(f"{executable} does not tell its version", "Name another browser with --target chrome:PATH.")
+    try:
+        completed = run([str(executable), "--version"], timeout_s=VERSION_TIMEOUT_S)
+    except OSError as error:
+        raise NoBrowser(f"{executable} does not start: {error}", "Name another browser.") from error
+    match = VERSION.search(completed.stdout)
+    if completed.status != 0 or match is None:
+        last = (completed.stderr or completed.stdout).strip().splitlines()[-1:]
+        raise NoBrowser(f"{executable} --version failed: {''.join(last)}", "Does it start by hand?")
+    return match.group()
+
+
+def command_line(config: BrowserConfig, flag_set: str | None, extra: tuple[str, ...]) -> tuple[str, ...]:
+    """All flags for one start: common ones, the flag set's, the user's; list switches merged into one."""
+    flags = [*config.common.args]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        flags += config.common.root_args
+    if _shm_is_small():
+        flags += config.common.small_shm_args
+    if flag_set is not None:
+        flags += config.flags_of(flag_set)
+    return merge_lists((*flags, *extra))
+
+
+def merge_lists(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Joins repeated list switches (`--enable-features=A --enable-features=B`) into one; others stay as they are."""
+    merged: dict[str, list[str]] = {}
+    rest = []
+    for flag in flags:
+        switch, _, value = flag.partition("=")
+        if switch in LIST_SWITCHES and value:
+            merged.setdefault(switch, []).append(value)
+        else:
+            rest.append(flag)
+    return (*rest, *(f"{switch}={','.join(values)}" for switch, values in merged.items()))
+
+
+def _shm_is_small() -> bool:
+    shm = Path("/dev/shm")
+    return sys.platform == "linux" and (not shm.is_dir() or shutil.disk_usage(shm).total < SMALL_SHM_BYTES)
+
+
+def _expand(place: str) -> Path | None:
+    missing = False
+
+    def value(match: re.Match[str]) -> str:
+        nonlocal missing
+        found = os.environ.get(match.group(1))
+        missing = missing or not found
+        return found or ""
+
+    text = re.sub(r"\$\{([^}]+)\}", value, place)
+    return None if missing else Path(text)
+
+
+def _playwright_download() -> Path | None:
+    """Playwright's own Chromium, where `playwright install chromium` put it."""
+    roots = {
+        "linux": Path.home() / ".cache" / "ms-playwright",
+        "darwin": Path.home() / "Library" / "Caches" / "ms-playwright",
+        "win32": Path.home() / "AppData" / "Local" / "ms-playwright",
+    }
+    root = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or roots.get(sys.platform, roots["linux"]))
+    names = ("chrome", "chrome.exe", "Chromium", "Google Chrome for Testing")
+    folders = sorted(root.glob("chromium-*"), key=lambda p: int(p.name.rpartition("-")[2] or 0), reverse=True)
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.name in names and path.is_file() and os.access(path, os.X_OK):
+                return path
+    return None

@@ -1,0 +1,27 @@
+"""A pytest plugin that gets a browser before the first test, when one of the chosen tests needs it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from bisect_bot.errors import NoBrowser
+from bisect_bot.targets.provision import find_or_get_browser
+
+
+class BrowserFirst:
+    """Active under `python3 -m tests` only: a bare `pytest` changes nothing on the machine."""
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Gets a browser if need be; where that fails, the tests that need one say so."""
+        wanted = any(item.get_closest_marker("browser") for item in session.items)
+        if not wanted or session.config.option.collectonly:
+            return
+        capture = session.config.pluginmanager.getplugin("capturemanager")
+        try:
+            with capture.global_and_fixture_disabled():
+                find_or_get_browser("chrome")
+        except NoBrowser as error:
+            with capture.global_and_fixture_disabled():
+                sys.stderr.write(f"{error}\n{error.advice}\n")

@@ -1,0 +1,211 @@
+"""A bench believes what a machine can answer, retries what it cannot, and journals everything before it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bisect_bot import paths
+from bisect_bot.cases import smoke as smoke_case
+from bisect_bot.errors import BuildUnusable, MachineError, NoAdapter
+from bisect_bot.model import (
+    Artifact,
+    Case,
+    Ending,
+    Failure,
+    Observation,
+    Outcome,
+    PageError,
+    Request,
+    Revision,
+    Stage,
+    Target,
+    Verdict,
+)
+from bisect_bot.probes import plain_target
+from bisect_bot.session.bench import Bench, Tools, Unit, after_smoke, if_repeated
+from bisect_bot.session.journal import Journal
+from bisect_bot.session.watcher import Silent
+from bisect_bot.targets.browsers import load_config, locate
+from bisect_bot.verdicts import judge, load_rules, load_tolerances
+from tests.planted import planted_artifact, planted_bundle, planted_cases
+
+CONFIG = load_config()
+TOLERANCES = load_tolerances(paths.config_file("tolerances.toml"))
+RULES = load_rules(paths.config_file("verdicts.toml"))
+REVISION = Revision("1.0.0", "1.0.0")
+
+
+@pytest.fixture
+def target() -> Target:
+    """The installed browser."""
+    return plain_target(locate("chrome", CONFIG), "any", ())
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    """A fresh journal."""
+    with Journal.open(tmp_path / "journal.sqlite3") as opened:
+        yield opened
+
+
+def bench(
+    journal: Journal,
+    folder: Path,
+    *words: str,
+    fetch: Callable[[Revision], tuple[Artifact, bool]] | None = None,
+    smoke: str = "echo",
+    case_timeout_s: float = 10,
+) -> Bench:
+    """A bench over planted cases, each in its own page; by default every revision is the same planted artifact."""
+    artifact = planted_artifact(folder / "artifact")
+    request = Request("1.0.0", "1.1.0", words, isolate=True, case_timeout_s=case_timeout_s)
+    tools = Tools(
+        journal=journal,
+        judge=lambda observation, case: judge(observation, case, TOLERANCES, RULES),
+        rules="",
+        browsers=CONFIG,
+        fetch=fetch or (lambda _: (artifact, False)),
+        bundle_for=lambda _revision, _backend: planted_bundle(),
+        watcher=Silent(),
+    )
+    (smoke_planted,) = planted_cases(folder / "smoke", smoke)
+    cases = tuple(planted_cases(folder / "cases", *words))
+    return Bench(journal.start_session(request), request, cases, smoke_planted, tools)
+
+
+@pytest.mark.browser
+def test_every_case_gets_its_own_verdict_after_one_of_them_failed(
+    journal: Journal, tmp_path: Path, target: Target
+) -> None:
+    words = ["echo", "echo", "throw", *["echo"] * 7]
+    trials = bench(journal, tmp_path, *words).test(REVISION, Unit(target, "wasm"), "search")
+    assert [t.verdict.outcome for t in trials] == [Outcome.BAD if word == "throw" else Outcome.GOOD for word in words]
+
+
+@pytest.mark.browser
+def test_the_same_question_is_tested_afresh_once_more_and_recalled_ever_after(
+    journal: Journal, tmp_path: Path, target: Target
+) -> None:
+    unit = Unit(target, "wasm")
+    first = bench(journal, tmp_path, "echo")
+    assert [first.test(REVISION, unit, "end")[0].reused for _ in range(2)] == [False, False]
+    assert first.tally["probes"] == 2
+    second = bench(journal, tmp_path, "echo")
+    assert [second.test(REVISION, unit, "end")[0].reused for _ in range(3)] == [True, True, False]
+    assert second.tally["probes"] == 1
+
+
+@pytest.mark.browser
+def test_a_verdict_of_another_browser_or_other_neighbours_in_the_page_is_not_recalled(
+    journal: Journal, tmp_path: Path, target: Target
+) -> None:
+    unit = Unit(target, "wasm")
+    bench(journal, tmp_path, "echo").test(REVISION, unit, "end")
+    updated = Unit(replace(target, version="999.0.0.0"), "wasm")
+    assert not bench(journal, tmp_path, "echo").test(REVISION, updated, "end")[0].reused
+    shared = bench(journal, tmp_path, "echo", "echo ")
+    shared.request = replace(shared.request, isolate=False)
+    assert not shared.test(REVISION, unit, "end")[0].reused
+
+
+@pytest.mark.browser
+def test_a_recalled_failure_bears_the_name_that_the_case_has_now(
+    journal: Journal, tmp_path: Path, target: Target
+) -> None:
+    unit = Unit(target, "wasm")
+    bench(journal, tmp_path, "throw").test(REVISION, unit, "end")
+    renamed = bench(journal, tmp_path, "throw")
+    renamed.cases = (replace(renamed.cases[0], name="another name"),)
+    (trial,) = renamed.test(REVISION, unit, "end")
+    assert trial.reused
+    assert trial.verdict.signature is not None
+    assert trial.verdict.signature.case == "another name"
+
+
+@pytest.mark.browser
+def test_a_build_that_fails_its_smoke_case_is_skipped_not_bad(journal: Journal, tmp_path: Path, target: Target) -> None:
+    (trial,) = bench(journal, tmp_path, "throw", smoke="throw-in-create").test(REVISION, Unit(target, "wasm"), "end")
+    assert trial.verdict.outcome is Outcome.SKIP
+    assert "smoke" in trial.verdict.reason and "cannot create" in trial.verdict.reason
+
+
+def test_a_build_that_cannot_be_had_is_skipped_without_a_browser(journal: Journal, tmp_path: Path) -> None:
+    def no_build(revision: Revision) -> tuple[Artifact, bool]:
+        raise BuildUnusable("the package lacks its wasm")
+
+    nowhere = Target("chrome", "/nowhere", "1", "linux", "", "any")
+    made = bench(journal, tmp_path, "echo", "echo ", fetch=no_build)
+    trials = made.test(REVISION, Unit(nowhere, "wasm"), "search")
+    assert [(t.verdict.outcome, t.verdict.reason) for t in trials] == [
+        (Outcome.SKIP, "no artifact: the package lacks its wasm")
+    ] * 2
+    assert made.tally["probes"] == 0
+
+
+def test_a_browser_that_never_starts_is_this_machines_fault(journal: Journal, tmp_path: Path) -> None:
+    nowhere = Target("chrome", str(tmp_path / "nowhere"), "1", "linux", "", "any")
+    made = bench(journal, tmp_path, "echo")
+    with pytest.raises(MachineError, match="does not start"):
+        made.test(REVISION, Unit(nowhere, "wasm"), "search")
+    assert made.tally["probes"] == 3
+    assert made.trials == []
+
+
+@pytest.mark.browser
+def test_a_missing_adapter_ends_the_session_and_records_nothing_bad(
+    journal: Journal, tmp_path: Path, target: Target
+) -> None:
+    blind = replace(target, extra_args=("--disable-software-rasterizer",), flags="software")
+    made = bench(journal, tmp_path, "gpu")
+    with pytest.raises(NoAdapter, match=r"1\.0\.0"):
+        made.test(REVISION, Unit(blind, "webgpu"), "search")
+    assert made.trials == []
+    fresh = bench(journal, tmp_path, "gpu")
+    with pytest.raises(NoAdapter):
+        fresh.test(REVISION, Unit(blind, "webgpu"), "search")
+    assert fresh.tally["verdicts_reused"] == 0
+
+
+@pytest.mark.browser
+def test_a_hang_that_repeats_is_the_cases_own_failure(journal: Journal, tmp_path: Path, target: Target) -> None:
+    made = bench(journal, tmp_path, "wait", "echo", case_timeout_s=4)
+    trials = made.test(REVISION, Unit(target, "wasm"), "end")
+    assert [t.verdict.outcome for t in trials] == [Outcome.BAD, Outcome.GOOD]
+    assert trials[0].verdict.signature is not None
+    assert trials[0].verdict.signature.kind is Failure.HANG
+    assert (made.tally["probes"], made.tally["infra"]) == (2, 1)
+
+
+@pytest.mark.parametrize("ending", [Ending.HANG, Ending.CRASH, Ending.BROWSER_GONE])
+def test_a_violent_ending_is_believed_only_when_it_repeats(tmp_path: Path, ending: Ending) -> None:
+    (case,) = planted_cases(tmp_path, "wait")
+    first = judge(
+        Observation(case.name, "", "", "wasm", ending, errors=(PageError(Stage.HARNESS, "gone"),)),
+        case,
+        TOLERANCES,
+        RULES,
+    )
+    assert if_repeated(first, case, 1).outcome is Outcome.INFRA
+    repeated = if_repeated(first, case, 2)
+    assert repeated.outcome is Outcome.BAD
+    assert repeated.signature is not None
+    assert repeated.signature.kind in (Failure.HANG, Failure.CRASH)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.BAD, Outcome.SKIP])
+def test_no_verdict_passes_a_smoke_case_that_is_not_good(outcome: Outcome) -> None:
+    good = Verdict(Outcome.GOOD, "")
+    assert after_smoke(Verdict(Outcome.GOOD, ""), good) == good
+    assert after_smoke(Verdict(outcome, "why"), good).outcome is Outcome.SKIP
+    assert after_smoke(None, good).outcome is Outcome.INFRA
+
+
+def test_the_real_smoke_case_is_good_when_its_outputs_are_right(tmp_path: Path) -> None:
+    case: Case = smoke_case(tmp_path)
+    outputs = tuple(data_set.expected for data_set in case.data_sets)
+    seen = Observation(case.name, "", "", "wasm", Ending.COMPLETED, outputs)
+    assert judge(seen, case, TOLERANCES, RULES).outcome is Outcome.GOOD

@@ -1,0 +1,131 @@
+"""The loop finds every cell's boundary, on main first and beside it afterwards, and asks no more than it must."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bisect_bot.history import Line, line, order_revisions
+from bisect_bot.model import Cell, Outcome, Result, Revision, Target, Trial, Verdict
+from bisect_bot.session.bench import Unit
+from bisect_bot.session.loop import Hunt, run_hunts
+from bisect_bot.session.watcher import Silent
+
+UNIT = Unit(Target("chrome", "/chrome", "1", "linux", "", "any"), "webgpu")
+Behaviour = Callable[[Revision], Outcome]
+
+
+@dataclass
+class Planted:
+    """Answers by rule instead of by browser, and remembers what it was asked."""
+
+    cells: Mapping[Cell, Behaviour]
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def test(self, revision: Revision, unit: Unit, purpose: str) -> tuple[Trial, ...]:
+        self.asked.append((revision.id, purpose))
+        return tuple(
+            Trial(revision.id, cell, len(self.asked), Verdict(rule(revision), "planted"), purpose=purpose)
+            for cell, rule in self.cells.items()
+        )
+
+
+def builds(count: int, releases: bool = False) -> tuple[Revision, ...]:
+    """1.20.1, `count` dev builds of 1.21.0, and 1.22.0; with `releases`, 1.21.0 and 1.21.1 among them."""
+    dev = [f"1.21.0-dev.2024{1 + n // 28:02}{1 + n % 28:02}-{n:010x}" for n in range(count)]
+    return order_revisions(["1.20.1", *dev, *(["1.21.0", "1.21.1"] if releases else []), "1.22.0"], {})
+
+
+def cell(name: str) -> Cell:
+    return Cell(name, "chrome", "webgpu")
+
+
+def search(revisions: tuple[Revision, ...], cells: Mapping[Cell, Behaviour]) -> tuple[list[Hunt], Planted, Line]:
+    """Runs hunts for `cells` over the whole of `revisions`."""
+    found = line(revisions, revisions[0], revisions[-1])
+    hunts = [Hunt(each, UNIT, found.main) for each in cells]
+    bench = Planted(cells)
+    run_hunts(hunts, found, bench, Silent())
+    return hunts, bench, found
+
+
+def from_index(revisions: tuple[Revision, ...], first_bad: int) -> Behaviour:
+    """Good before the revision at `first_bad`, bad from it on."""
+    place = {r.id: i for i, r in enumerate(revisions)}
+    return lambda revision: Outcome.BAD if place[revision.id] >= first_bad else Outcome.GOOD
+
+
+def answer_of(hunt: Hunt) -> tuple[str, str]:
+    """The two sides of a hunt's boundary, by name."""
+    conclusion = hunt.answer().conclusion
+    assert conclusion is not None and conclusion.last_old is not None and conclusion.first_new is not None
+    return hunt.line[conclusion.last_old].id, hunt.line[conclusion.first_new].id
+
+
+@given(st.integers(0, 40), st.data())
+def test_any_planted_boundary_is_found_with_logarithmically_many_tests(count: int, data: st.DataObject) -> None:
+    revisions = builds(count)
+    first_bad = data.draw(st.integers(1, len(revisions) - 1))
+    hunts, bench, _ = search(revisions, {cell("a"): from_index(revisions, first_bad)})
+    assert answer_of(hunts[0]) == (revisions[first_bad - 1].id, revisions[first_bad].id)
+    searched = [name for name, purpose in bench.asked if purpose == "search"]
+    assert len(searched) <= math.ceil(math.log2(len(revisions)))
+
+
+def test_both_ends_are_asked_twice_before_anything_else() -> None:
+    revisions = builds(6)
+    _, bench, _ = search(revisions, {cell("a"): from_index(revisions, 3)})
+    assert [name for name, _ in bench.asked[:4]] == ["1.20.1", "1.22.0"] * 2
+
+
+def test_ends_that_do_not_differ_end_the_search_at_once() -> None:
+    hunts, bench, _ = search(builds(6), {cell("a"): lambda _: Outcome.GOOD})
+    conclusion = hunts[0].answer().conclusion
+    assert conclusion is not None and conclusion.result is Result.SAME
+    assert len(bench.asked) == 4
+
+
+def test_cases_with_different_boundaries_share_every_probe() -> None:
+    revisions = builds(20)
+    rules = {cell(name): from_index(revisions, at) for name, at in (("a", 3), ("b", 17), ("c", 17))}
+    hunts, bench, _ = search(revisions, rules)
+    assert [answer_of(h)[1] for h in hunts] == [revisions[3].id, revisions[17].id, revisions[17].id]
+    alone = [search(revisions, {key: rule})[1] for key, rule in rules.items()]
+    assert len(bench.asked) < sum(len(b.asked) for b in alone[:2])
+
+
+@pytest.mark.parametrize(
+    ("first_bad", "sides"), [(7, ("dev", "1.21.0")), (8, ("1.21.0", "1.21.1")), (9, ("1.21.1", "1.22.0"))]
+)
+def test_releases_beside_main_are_tried_only_in_the_gap_that_main_leaves(
+    first_bad: int, sides: tuple[str, str]
+) -> None:
+    revisions = builds(6, releases=True)
+    hunts, bench, found = search(revisions, {cell("a"): from_index(revisions, first_bad)})
+    assert [r.id for r in found.aside] == ["1.21.0", "1.21.1"]
+    assert [("dev" if "dev" in side else side) for side in answer_of(hunts[0])] == list(sides)
+    first_aside = next(i for i, (name, _) in enumerate(bench.asked) if name in ("1.21.0", "1.21.1"))
+    assert all("dev" in name or name in ("1.20.1", "1.22.0") for name, _ in bench.asked[:first_aside])
+
+
+def test_a_gap_without_releases_asks_none_of_them() -> None:
+    revisions = builds(6, releases=True)
+    _, bench, _ = search(revisions, {cell("a"): from_index(revisions, 3)})
+    assert not {"1.21.0", "1.21.1"} & {name for name, _ in bench.asked}
+
+
+def test_a_stopped_hunt_keeps_the_narrowest_gap_that_it_knew() -> None:
+    revisions = builds(14)
+    rule = from_index(revisions, 5)
+    bench = Planted({cell("a"): rule})
+    hunt = Hunt(cell("a"), UNIT, revisions)
+    for index in (0, 15, 0, 15, 8):
+        hunt.trials += bench.test(revisions[index], UNIT, "search")
+    answer = hunt.answer()
+    assert answer.conclusion is None
+    assert answer.gap == (0, 8)

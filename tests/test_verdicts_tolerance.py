@@ -1,0 +1,158 @@
+"""Tolerances: upstream's rule, element by element, against ours; and the file that holds the numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from bisect_bot.errors import ConfigError
+from bisect_bot.model import Tensor
+from bisect_bot.paths import config_file
+from bisect_bot.verdicts import Tolerance, load_tolerances
+from bisect_bot.verdicts.compare import compare
+
+SHIPPED = load_tolerances(config_file("tolerances.toml"))
+WEBGPU = SHIPPED.of("webgpu")
+
+
+def upstream_equal(a: float, b_given: float, t: Tolerance) -> bool:
+    """`floatEqual` of js/web/test/test-runner.ts, for one element, as it stands there (doubles, as in JavaScript)."""
+    b = b_given
+    if a == b:
+        return True
+    if math.isnan(a) and math.isnan(b):
+        return True
+    if math.isnan(a) or math.isnan(b):
+        return False
+    if not math.isfinite(a) or not math.isfinite(b):
+        return False
+    b = max(min(b_given, t.max_float), -t.max_float)
+    if abs(a - b_given) < t.absolute:
+        return True
+    return a != 0 and b != 0 and _divide(a, b) < t.relative and _divide(b, a) < t.relative
+
+
+def _divide(a: float, b: float) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.float64(a) / np.float64(b))
+
+
+FLOATS = st.floats(width=64)
+NEAR = st.tuples(st.floats(-1e6, 1e6), st.floats(-3e-3, 3e-3)).map(lambda p: (p[0], p[0] + p[1]))
+SCALED = st.tuples(st.floats(-1e30, 1e30), st.floats(1 - 3e-5, 1 + 3e-5)).map(lambda p: (p[0], p[0] * p[1]))
+EDGES = st.sampled_from([0.0, -0.0, math.inf, -math.inf, math.nan, 1e-3, -1e-3, 3.4028234663852886e38, 1e300, 5e-324])
+PAIRS = st.one_of(st.tuples(FLOATS, FLOATS), NEAR, SCALED, st.tuples(EDGES, EDGES), st.tuples(EDGES, FLOATS))
+
+
+def _column(pairs: list[tuple[float, float]], side: int) -> NDArray[np.float64]:
+    return np.array([pair[side] for pair in pairs])
+
+
+def wrong_indices(actual: NDArray[Any], expected: NDArray[Any], tolerance: Tolerance) -> set[int]:
+    tensors = [Tensor("y", str(a.dtype), a.shape, a.tobytes()) for a in (expected, actual)]
+    comparison = compare(tensors[0], tensors[1], "set", tolerance)
+    assert comparison.mismatches <= 10, "the tests look at the list, which holds ten"
+    return {mismatch.index[0] for mismatch in comparison.first}
+
+
+@settings(deadline=None)
+@given(st.lists(PAIRS, min_size=1, max_size=10), st.sampled_from(["webgpu", "wasm", "webgl", "webnn"]))
+@example([(5.0, -5.0)], "webgpu")
+@example([(1e300, 1e301), (1.0, 1.001), (0.0, 1e-3)], "webgpu")
+def test_doubles_are_equal_exactly_when_upstream_says_so(pairs: list[tuple[float, float]], backend: str) -> None:
+    tolerance = replace(SHIPPED.of(backend), same_sign=False)
+    wanted = {i for i, (a, b) in enumerate(pairs) if not upstream_equal(a, b, tolerance)}
+    assert wrong_indices(_column(pairs, 0), _column(pairs, 1), tolerance) == wanted
+
+
+@settings(deadline=None)
+@given(st.lists(PAIRS, min_size=1, max_size=10))
+@example([(5.0, -5.0)])
+def test_as_shipped_only_values_of_opposite_sign_are_judged_otherwise(pairs: list[tuple[float, float]]) -> None:
+    assert WEBGPU.same_sign
+    wanted = set()
+    for i, (a, b) in enumerate(pairs):
+        opposite = (a < 0 < b or b < 0 < a) and abs(a - b) >= WEBGPU.absolute
+        if opposite or not upstream_equal(a, b, WEBGPU):
+            wanted.add(i)
+    assert wrong_indices(_column(pairs, 0), _column(pairs, 1), WEBGPU) == wanted
+
+
+HALVES = st.tuples(st.floats(width=16), st.floats(width=16))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@settings(deadline=None)
+@given(pairs=st.lists(HALVES, min_size=1, max_size=10))
+def test_narrower_floats_are_widened_and_compared_by_the_same_rule(
+    dtype: str, pairs: list[tuple[float, float]]
+) -> None:
+    tolerance = replace(WEBGPU, same_sign=False)
+    wanted = {i for i, (a, b) in enumerate(pairs) if not upstream_equal(a, b, tolerance)}
+    actual, expected = (_column(pairs, side).astype(dtype) for side in (0, 1))
+    assert wrong_indices(actual, expected, tolerance) == wanted
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"])
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_integers_and_booleans_are_equal_only_when_they_are_the_same(dtype: str, data: st.DataObject) -> None:
+    limits = np.iinfo("int8" if dtype == "bool" else dtype)
+    value = st.booleans() if dtype == "bool" else st.integers(int(limits.min), int(limits.max))
+    pair = st.one_of(st.tuples(value, value), value.map(lambda v: (v, v)))
+    pairs = data.draw(st.lists(pair, min_size=1, max_size=10))
+    actual, expected = (np.array([p[side] for p in pairs], dtype=dtype) for side in (0, 1))
+    assert wrong_indices(actual, expected, WEBGPU) == {i for i, (a, b) in enumerate(pairs) if a != b}
+
+
+def test_the_shipped_numbers_are_upstreams() -> None:
+    numbers = {n: (t.absolute, t.relative, t.max_float) for n, t in SHIPPED.backends.items()}
+    largest = 3.4028234663852886e38
+    assert numbers == {
+        "webgpu": (1e-3, 1.00001, largest),
+        "wasm": (1e-4, 1.000001, largest),
+        "webgl": (1e-3, 1.00001, largest),
+        "webnn": (1e-4, 1.000001, largest),
+    }
+
+
+def test_a_backend_without_a_tolerance_is_an_error_of_the_configuration() -> None:
+    with pytest.raises(ConfigError, match="no tolerance for the backend 'cuda'"):
+        SHIPPED.of("cuda")
+
+
+GOOD = "schema = 1\nsame_sign = true\n[backends.wasm]\nabsolute = 1e-4\nrelative = 1.1\nmax_float = 9.0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (GOOD.replace("1e-4", "-1"), "backends.wasm.absolute"),
+        (GOOD.replace("1.1", "0.9"), "backends.wasm.relative"),
+        (GOOD.replace("1e-4", "nan"), "backends.wasm.absolute"),
+        (GOOD.replace("schema = 1", "schema = 2"), "schema"),
+        (GOOD + "relativ = 2.0\n", "backends.wasm.relativ"),
+        (GOOD.replace("same_sign = true\n", ""), "same_sign"),
+        ("schema = ", "cannot be read"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_by_the_place_of_the_misfit(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "tolerances.toml"
+    path.write_text(GOOD)
+    assert load_tolerances(path).of("wasm") == Tolerance(1e-4, 1.1, 9.0, same_sign=True)
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=says):
+        load_tolerances(path)
+
+
+def test_a_file_that_is_not_there_is_an_error_of_the_configuration(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_tolerances(tmp_path / "nowhere.toml")
