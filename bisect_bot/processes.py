@@ -6,11 +6,14 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,10 @@ def kill_tree(pid: int, *, wait_s: float = 5.0) -> None:
     for process in doomed:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(doomed, timeout=wait_s)
+    # Not psutil.wait_procs: it waits for dead ones until their parent (for orphans: init) has read their status.
+    deadline = time.monotonic() + wait_s
+    while any(process.is_running() and started_at(process.pid) for process in doomed) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
 
 
 def kill_group(pgid: int) -> None:
