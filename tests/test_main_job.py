@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import signal
@@ -14,7 +15,6 @@ from typing import Any
 import psutil
 import pytest
 
-from bisect_bot.scratch import PREFIX
 from tests import models
 from tests.command import Done, Shell, make_shell
 
@@ -32,12 +32,14 @@ def sides(boundary: Mapping[str, Any]) -> tuple[str, str]:
     return boundary["last_old"]["version"], boundary["first_new"]["version"]
 
 
-def our_browsers() -> list[int]:
-    """Processes that run in one of our scratch folders."""
+def browsers_of(shell: Shell) -> list[int]:
+    """Browser processes that commands of `shell` started: they inherit its environment."""
     found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if any(f"{PREFIX}" in word and "--user-data-dir" in word for word in process.info["cmdline"] or []):
-            found.append(process.pid)
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            mine = process.environ().get("BISECT_BOT_CACHE") == str(shell.cache)
+            if mine and any("--user-data-dir" in word for word in process.cmdline()):
+                found.append(process.pid)
     return found
 
 
@@ -196,9 +198,9 @@ def test_a_killed_run_is_resumed_without_repeating_what_was_finished(shell: Shel
         if text.startswith("bad"):
             break
     deadline = time.monotonic() + 60
-    while not our_browsers() and time.monotonic() < deadline:
+    while not browsers_of(shell) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert our_browsers(), "the next probe has started its browser"
+    assert browsers_of(shell), "the next probe has started its browser"
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
     before = sum(text.startswith(("good", "bad")) for text in seen)
@@ -210,7 +212,7 @@ def test_a_killed_run_is_resumed_without_repeating_what_was_finished(shell: Shel
     finished = {text.split()[-1] for text in seen if text.startswith("downloading")}
     repeated = {text.split()[-1] for text in done.err.splitlines() if text.startswith("downloading")}
     assert not finished & repeated
-    assert our_browsers() == []
+    assert browsers_of(shell) == []
     assert shell.run("sessions").out.count("finished") == 1
 
 
@@ -245,7 +247,7 @@ def test_ctrl_c_leaves_a_report_and_nothing_else(shell: Shell) -> None:
     report = shell.report()
     assert report["result"] == "stopped"
     assert "Traceback" not in err
-    assert our_browsers() == []
+    assert browsers_of(shell) == []
 
 
 def test_a_full_disk_is_named_and_leaves_the_cache_whole(shell: Shell, small_disk: Path) -> None:

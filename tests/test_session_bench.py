@@ -26,7 +26,7 @@ from bisect_bot.model import (
     Verdict,
 )
 from bisect_bot.probes import plain_target
-from bisect_bot.session.bench import Bench, Tools, Unit, after_smoke, if_repeated
+from bisect_bot.session.bench import Bench, Tools, Unit, after_smoke, if_repeated, violence_of
 from bisect_bot.session.journal import Journal
 from bisect_bot.session.watcher import Silent
 from bisect_bot.targets.browsers import load_config, locate
@@ -194,6 +194,17 @@ def test_a_violent_ending_is_believed_only_when_it_repeats(tmp_path: Path, endin
     assert repeated.outcome is Outcome.BAD
     assert repeated.signature is not None
     assert repeated.signature.kind in (Failure.HANG, Failure.CRASH)
+
+
+def test_a_lost_device_is_believed_only_when_it_repeats(tmp_path: Path) -> None:
+    (case,) = planted_cases(tmp_path, "gpu")
+    outputs = (case.data_sets[0].expected,)
+    seen = Observation(case.name, "", "", "webgpu", Ending.COMPLETED, outputs, gpu_errors=("device lost (unknown): x",))
+    assert violence_of(seen) == "device lost"
+    assert violence_of(replace(seen, gpu_errors=("GPUValidationError: x",))) is None
+    verdict = judge(seen, case, TOLERANCES, RULES)
+    assert (verdict.outcome, if_repeated(verdict, case, 1).outcome) == (Outcome.BAD, Outcome.INFRA)
+    assert if_repeated(verdict, case, 2) == verdict
 
 
 @pytest.mark.parametrize("outcome", [Outcome.BAD, Outcome.SKIP])

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from bisect_bot.model import Adapter, Outcome, Trial
 from bisect_bot.reports.escaping import line, shorten
+from bisect_bot.targets.provision import ask_at_terminal
 
 COLOURS = {Outcome.GOOD: "green", Outcome.BAD: "red", Outcome.SKIP: "yellow", Outcome.INFRA: "magenta"}
 
@@ -47,6 +48,14 @@ class LiveView:
     def say(self, text: str) -> None:
         """Prints a sentence."""
         self.console.print(Text(line(text)))
+
+    def ask(self, question: str) -> bool:
+        """Asks with the moving line out of the way."""
+        self._progress.stop()
+        try:
+            return ask_at_terminal(question)
+        finally:
+            self._progress.start()
 
     def doing(self, text: str) -> None:
         """Replaces the moving line."""

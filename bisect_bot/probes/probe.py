@@ -157,7 +157,7 @@ class _Run:
             elif crashed.done():
                 ending, why = Ending.CRASH, "the page's process crashed"
             elif left <= limit_s:
-                self._give_up(in_case)
+                self._give_up()
                 raise _BrowserLost
             else:
                 ending, why = Ending.HANG, f"no answer within {limit_s:.0f} s"
@@ -167,13 +167,11 @@ class _Run:
         self._record(self._failed(ending if in_case else Ending.HARNESS, why))
         raise _BrowserLost
 
-    def _give_up(self, in_case: bool) -> None:
-        """Records the case in flight as a hang and those after it as not run: the probe's time is over."""
-        limit = f"the probe's limit of {self.probe.limits.probe_s:.0f} s passed"
-        if in_case:
-            self._record(self._failed(Ending.HANG, limit))
+    def _give_up(self) -> None:
+        """Records that the pending cases were not finished: the probe's time is over, which says nothing of them."""
+        limit = f"the probe's limit of {self.probe.limits.probe_s:.0f} s passed (--probe-timeout)"
         while self.pending:
-            self._record(self._failed(Ending.HARNESS, f"not run: {limit}"))
+            self._record(self._failed(Ending.HARNESS, f"not finished: {limit}"))
 
     def _record(self, observation: Observation) -> None:
         self.done.append(observation)

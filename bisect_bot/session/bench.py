@@ -39,6 +39,8 @@ TRIES = 3
 # How often a violent ending must come before it is the case's own.
 REPEATS = 2
 VIOLENT = (Ending.CRASH, Ending.HANG, Ending.BROWSER_GONE)
+# How web/gpu.js begins its line about a device that was lost for another reason than its own destroy().
+DEVICE_LOST = "device lost"
 NO_ADAPTER_ENDINGS = (Ending.NO_ADAPTER, Ending.NO_WEBGPU, Ending.WRONG_ADAPTER)
 
 
@@ -155,16 +157,17 @@ class Bench:
         """Runs `probe` until every case has an answer that may be believed, and journals each."""
         keys = probe_keys(probe, self.tools.rules)
         answers: dict[int, tuple[Observation, Verdict]] = {}
-        violent: Counter[tuple[int, Ending]] = Counter()
+        violent: Counter[tuple[int, str]] = Counter()
         for tries_left in reversed(range(TRIES)):
             smoked, seen, seconds = self._observe(revision, probe, purpose, tries_left)
             for index, (case, observation) in enumerate(zip(probe.cases, seen, strict=False)):
                 if index in answers:
                     continue
-                violent[index, observation.ending] += observation.ending in VIOLENT
                 verdict = self.tools.judge(observation, case)
-                if observation.ending in VIOLENT:
-                    verdict = if_repeated(verdict, case, violent[index, observation.ending])
+                violence = violence_of(observation)
+                if violence:
+                    violent[index, violence] += 1
+                    verdict = if_repeated(verdict, case, violent[index, violence])
                 verdict = after_smoke(smoked, verdict)
                 pair = self._keep(keys[index], attempt, revision, observation, verdict, seconds)
                 if pair[1].outcome is not Outcome.INFRA:
@@ -232,8 +235,15 @@ def after_smoke(smoked: Verdict | None, verdict: Verdict) -> Verdict:
     return Verdict(Outcome.SKIP, f"does not run here: the smoke case is {smoked.outcome}: {smoked.reason}")
 
 
+def violence_of(observation: Observation) -> str | None:
+    """The kind of an ending that may be the machine's fault as well as the case's; None for any other."""
+    if observation.ending in VIOLENT:
+        return observation.ending.value
+    return DEVICE_LOST if any(text.startswith(DEVICE_LOST) for text in observation.gpu_errors) else None
+
+
 def if_repeated(verdict: Verdict, case: Case, times: int) -> Verdict:
-    """What a crash, a hang or the end of the browser means after it happened `times` times in a row of tries.
+    """What a crash, a hang, a lost device or the end of the browser means when it happened in `times` of the tries.
 
     Once, it may be the machine's fault (a busy GPU, another program's memory); when it repeats with the case, it
     is how the case fails.

@@ -13,6 +13,9 @@ class Watcher(Protocol):
     def say(self, text: str) -> None:
         """A sentence for the user, about something that will not happen often."""
 
+    def ask(self, question: str) -> bool:
+        """A question to the person at the terminal; yes when there is nobody."""
+
     def doing(self, text: str) -> None:
         """What is being done now; replaces what was being done before."""
 
@@ -31,6 +34,10 @@ class Silent:
 
     def say(self, text: str) -> None:
         """Shows nothing."""
+
+    def ask(self, question: str) -> bool:
+        """Says yes."""
+        return True
 
     def doing(self, text: str) -> None:
         """Shows nothing."""

@@ -89,7 +89,7 @@ class Workshop:
     def _target(self, name: str, request: Request) -> Target:
         self.watcher.doing(f"looking for {name}")
         if ":" not in name and name in self.browsers.browsers:
-            find_or_get_browser(name, say=self.watcher.say)
+            find_or_get_browser(name, say=self.watcher.say, ask=self.watcher.ask)
         browser = locate(name, self.browsers)
         if not set(request.backends) & set(NEEDS_ADAPTER):
             target = plain_target(browser, request.adapter, request.browser_args)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,12 +56,13 @@ class RunningBrowser:
 
 @contextlib.asynccontextmanager
 async def driver() -> AsyncIterator[asyncio.Task[Playwright]]:
-    """Playwright, starting in the background: a browser can start meanwhile."""
-    starting = asyncio.create_task(async_playwright().start())
+    """Playwright, starting in the background: a browser can start meanwhile. Awaiting it raises NoBrowser."""
+    starting = asyncio.create_task(_start_driver())
     try:
         yield starting
     finally:
-        await (await starting).stop()
+        with contextlib.suppress(NoBrowser, PlaywrightError):
+            await (await starting).stop()
 
 
 @contextlib.asynccontextmanager
@@ -110,6 +112,14 @@ async def launch(
 def first_line(text: str) -> str:
     """The first line of `text` that says something."""
     return next((line.strip() for line in text.splitlines() if line.strip()), text)
+
+
+async def _start_driver() -> Playwright:
+    try:
+        return await async_playwright().start()
+    except Exception as error:  # Playwright raises plain ones here
+        advice = "On a bare Debian or Ubuntu: apt-get install libatomic1" if sys.platform == "linux" else ""
+        raise NoBrowser(f"Playwright's driver does not start: {first_line(str(error))}", advice) from error
 
 
 async def _wait(process: subprocess.Popen[bytes]) -> int:
