@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -50,7 +51,7 @@ class PostedError(pydantic.BaseModel):
 
 
 class PostedResult(pydantic.BaseModel):
-    """The header of a `result` frame."""
+    """One result of a `results` frame."""
 
     index: int
     ending: Ending
@@ -62,6 +63,18 @@ class PostedResult(pydantic.BaseModel):
     gpu_errors: tuple[str, ...]
     adapter: PostedAdapter | None
     found: PostedAdapter | None
+
+
+def results_in(frame: Frame) -> Iterator[Frame]:
+    """The results in a `results` frame, each as a frame with its own blobs. What is no result becomes an empty one."""
+    results = frame.header.get("results")
+    offset = 0
+    for result in results if isinstance(results, list) and results else [{}]:
+        header = result if isinstance(result, dict) else {}
+        count = header.get("blob_count")
+        end = offset + count if isinstance(count, int) and count >= 0 else offset
+        yield Frame(header, frame.blobs[offset:end])
+        offset = end
 
 
 def decode_result(frame: Frame, index: int, blank: Observation, config: BrowserConfig) -> Observation:

@@ -17,7 +17,7 @@ from playwright.async_api import Playwright
 from bisect_bot.harness.frames import Frame
 from bisect_bot.harness.server import HarnessServer, Message
 from bisect_bot.model import Case, Ending, Observation, PageError, Stage
-from bisect_bot.probes.decode import decode_result
+from bisect_bot.probes.decode import decode_result, results_in
 from bisect_bot.probes.jobs import jobs, size_of
 from bisect_bot.probes.types import Probe
 from bisect_bot.scratch import Scratch, scratch
@@ -86,25 +86,33 @@ class _Run:
         while self.pending:
             batch = self._batch()
             message.answer(*jobs(self.probe, batch, ADAPTER_ATTEMPTS))
-            for index in batch:
+            while self.pending and len(self.done) in batch:
                 message = await self._next(browser, server, page, self.probe.limits.case_s)
-                if message.frame.header.get("kind") != "result":
+                if message.frame.header.get("kind") != "results":
                     self._interrupted(message)
                     break
-                observation = self._observed(message.frame, index)
-                self._record(observation)
-                if _hopeless(observation):
-                    while self.pending:
-                        self._record(_again(observation, self.probe.in_order[len(self.done)]))
-                if not self.pending:
-                    break
-                if self.probe.needs_fresh_page(observation, index):
+                if self._take(message.frame) and self.pending:
                     message.answer({"kind": "reload"})
                     message = await self._hello(browser, server, page)
                     break
-                if index != batch[-1]:
+                if self.pending and len(self.done) in batch:
                     message.answer({"kind": "go on"})
         message.answer({"kind": "done"})
+
+    def _take(self, frame: Frame) -> bool:
+        """Records the results in `frame`, up to one after which the page is of no more use: then returns True."""
+        for result in results_in(frame):
+            if not self.pending:
+                return False
+            index = len(self.done)
+            observation = self._observed(result, index)
+            self._record(observation)
+            if _hopeless(observation):
+                while self.pending:
+                    self._record(_again(observation, self.probe.in_order[len(self.done)]))
+            if self.probe.needs_fresh_page(observation, index):
+                return True
+        return False
 
     def _batch(self) -> range:
         """The cases sent to the page in one message: so many small ones that their way there costs nothing."""

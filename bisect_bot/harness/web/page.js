@@ -175,7 +175,7 @@
   }
 
   async function doCase(job, one, blobs) {
-    const result = { kind: 'result', index: one.index, ending: 'error', stage: 'harness', outputs: [], errors: [] };
+    const result = { index: one.index, ending: 'error', stage: 'harness', outputs: [], errors: [] };
     result.times_ms = [];
     result.found = null;
     const outputBlobs = [];
@@ -193,19 +193,26 @@
     return [result, outputBlobs];
   }
 
-  // Runs the cases of a message and posts each result while the next case runs already. Resolves with the server's
-  // next message: the answer to the last result, or an earlier one that was not just "go on".
+  // Runs the cases of a message. Results are posted while later cases run already, as many at once as are ready.
+  // Resolves with the server's next message: the first answer that is not just "go on".
   async function doCases(job, blobs) {
     let answer = null;
-    let posting = Promise.resolve();
+    let ready = [];
+    let posting = null;
+    const post = async () => {
+      while (ready.length > 0 && !answer) {
+        const now = ready;
+        ready = [];
+        const results = now.map(([result, outputBlobs]) => ({ ...result, blob_count: outputBlobs.length }));
+        const reply = await exchange({ kind: 'results', results }, [].concat(...now.map((pair) => pair[1])));
+        answer = reply.header.kind === 'go on' ? null : reply;
+      }
+      posting = null;
+    };
     for (const one of job.cases) {
       const [result, outputBlobs] = await doCase(job, one, blobs);
-      posting = posting.then(async () => {
-        if (!answer) {
-          const reply = await exchange(result, outputBlobs);
-          answer = reply.header.kind === 'go on' ? null : reply;
-        }
-      });
+      ready.push([result, outputBlobs]);
+      posting = posting || post();
       // After a failure nothing may run before the server has said whether this page is still to be used.
       if (result.ending !== 'completed' || result.gpu_errors.length > 0) {
         await posting;
