@@ -203,7 +203,7 @@ def _create(venv: Path, python: Path, lock: int, say: Say) -> None:
 def _install(root: Path, python: Path, groups: Sequence[str], lock: int, say: Say) -> None:
     extra = [text for text in requirements(root, groups) if text not in requirements(root)]
     argv = [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--no-user", "--disable-pip-version-check"]
-    say("installing the requirements into .venv (about 150 MB; a minute or two)")
+    say("installing the requirements into .venv (about 150 MB to download; a minute or two)")
     began = time.monotonic()
     _run([*argv, "--editable", str(root), *extra], lock, "installing", say)
     say(f"installed in {time.monotonic() - began:.0f} s")

@@ -23,7 +23,7 @@ def cache_root() -> Path:
     """
     override = os.environ.get("BISECT_BOT_CACHE")
     if override:
-        return Path(override).expanduser().absolute()
+        return Path(os.path.expanduser(override)).absolute()  # noqa: PTH111 - Path's own raises for unknown users
     root = checkout()
     return root / "cache" if root else Path(platformdirs.user_cache_dir("bisect-bot"))
 

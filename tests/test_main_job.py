@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import sqlite3
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -186,6 +187,27 @@ def test_check_speaks_the_language_of_git_bisect_run(shell: Shell) -> None:
     assert shell.run("check", OCTOBER, "--case", "nowhere").status == 129
     assert shell.run("check", OCTOBER).status == 129
     assert shell.run("check", OCTOBER, *case, CHROME_BIN="/nowhere/chrome").status == 130
+
+
+def test_check_gives_no_verdict_when_nobody_can_read_it(shell: Shell) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            shell.argv(["check", OCTOBER, "--case", "builtin:smoke", "--backend", "wasm"]),
+            env=shell.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=full,
+            check=False,
+        )
+    assert done.returncode >= 128
+
+
+def test_a_check_is_no_run_to_go_on_with(shell: Shell) -> None:
+    assert shell.run("check", OCTOBER, "--case", "builtin:smoke", "--backend", "wasm").status == 0
+    assert "no run" in shell.run("report").err
+    assert "no unfinished" in shell.run("resume").err
+    session = shell.run("sessions").out.splitlines()[-1].split()[0]
+    assert "is a check" in shell.run("resume", session).err
 
 
 def test_a_killed_run_is_resumed_without_repeating_what_was_finished(shell: Shell) -> None:

@@ -60,7 +60,7 @@ def test_a_regression_between_builds_is_told_in_one_sentence() -> None:
 def test_a_fix_names_the_commit_its_title_and_how_many_cases_share_it() -> None:
     sentence = headline(found_fix())
     assert sentence.startswith("0e4b1a5d7c (bad) to d9b91682f1 (good): fixed by d9b91682f1 (WebGPU JSEP: Make shader")
-    assert sentence.endswith("and 1 more (one with an answer of its own).")
+    assert sentence.endswith("and 1 more (another below).")
 
 
 def test_two_good_ends_ask_for_a_bad_one_and_two_bad_ends_for_a_good_one() -> None:
@@ -179,7 +179,7 @@ def test_nothing_from_outside_acts_on_the_reader(report: Report, color: bool) ->
 def test_the_terminal_needs_no_more_than_80_columns_but_for_what_is_copied(report: Report) -> None:
     shown = re.sub(r"\x1b\[[\d;]*m", "", printed(report)).splitlines()
     wide = [text for text in shown if len(text) > 80]
-    assert all(text.startswith(("what changed: ", "reproduce: ")) for text in wide)
+    assert all(text.startswith(("commits between them: ", "reproduce: ")) for text in wide)
     for revision in {tried.revision for tried in report.trials if len(tried.revision) < 31}:
         assert any(text.startswith(f"{revision} ") for text in shown)
 
@@ -189,7 +189,7 @@ def test_what_is_copied_from_the_terminal_is_whole_and_on_one_line(report: Repor
     shown = re.sub(r"\x1b\[[\d;]*m", "", printed(report)).splitlines()
     assert f"reproduce: {report.reproduce}" in shown
     link = compare_link(report.cells[0].boundary) if report.cells else None
-    assert link is None or f"what changed: {link}" in shown
+    assert link is None or f"commits between them: {link}" in shown
 
 
 def test_verdicts_are_coloured_and_still_written_out() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bisect_bot import paths
 from bisect_bot.cases import smoke as smoke_case
-from bisect_bot.errors import BuildUnusable, MachineError, NoAdapter
+from bisect_bot.errors import BuildUnusable, MachineError, NoAdapter, UnknownRevision
 from bisect_bot.model import (
     Artifact,
     Case,
@@ -57,6 +57,7 @@ def bench(
     folder: Path,
     *words: str,
     fetch: Callable[[Revision], tuple[Artifact, bool]] | None = None,
+    is_intact: Callable[[Artifact], bool] = lambda _: True,
     smoke: str = "echo",
     case_timeout_s: float = 10,
 ) -> Bench:
@@ -69,6 +70,7 @@ def bench(
         rules="",
         browsers=CONFIG,
         fetch=fetch or (lambda _: (artifact, False)),
+        is_intact=is_intact,
         bundle_for=lambda _revision, _backend: planted_bundle(),
         watcher=Silent(),
     )
@@ -144,6 +146,42 @@ def test_a_build_that_cannot_be_had_is_skipped_without_a_browser(journal: Journa
         (Outcome.SKIP, "no artifact: the package lacks its wasm")
     ] * 2
     assert made.tally["probes"] == 0
+
+
+def test_a_build_that_the_registry_no_longer_serves_is_skipped(journal: Journal, tmp_path: Path) -> None:
+    def gone(revision: Revision) -> tuple[Artifact, bool]:
+        raise UnknownRevision("no such version")
+
+    nowhere = Target("chrome", "/nowhere", "1", "linux", "", "any")
+    (trial,) = bench(journal, tmp_path, "echo", fetch=gone).test(REVISION, Unit(nowhere, "wasm"), "search")
+    assert (trial.verdict.outcome, trial.verdict.reason) == (Outcome.SKIP, "no artifact: no such version")
+
+
+@pytest.mark.browser
+def test_a_damaged_artifact_is_fetched_again_before_it_is_tested(
+    journal: Journal, tmp_path: Path, target: Target
+) -> None:
+    fetched: list[str] = []
+
+    def fetch(revision: Revision) -> tuple[Artifact, bool]:
+        fetched.append(revision.id)
+        return planted_artifact(tmp_path / "artifact"), False
+
+    made = bench(journal, tmp_path, "echo", fetch=fetch, is_intact=lambda _: len(fetched) > 1)
+    made.test(REVISION, Unit(target, "wasm"), "end")
+    assert len(fetched) == 2
+
+
+@pytest.mark.browser
+def test_a_smoke_case_that_was_not_good_is_asked_again_in_the_next_session(
+    journal: Journal, tmp_path: Path, target: Target
+) -> None:
+    unit = Unit(target, "wasm")
+    first = bench(journal, tmp_path, "echo", smoke="throw")
+    assert first.test(REVISION, unit, "end")[0].verdict.outcome is Outcome.SKIP
+    again = bench(journal, tmp_path, "echo", smoke="throw")
+    (trial,) = again.test(REVISION, unit, "end")
+    assert (trial.verdict.outcome, trial.reused, again.tally["probes"]) == (Outcome.SKIP, False, 1)
 
 
 def test_a_browser_that_never_starts_is_this_machines_fault(journal: Journal, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bisect_bot.history import Line, line, order_revisions
-from bisect_bot.model import Cell, Outcome, Result, Revision, Target, Trial, Verdict
+from bisect_bot.model import Cell, Failure, Outcome, Result, Revision, Signature, Target, Trial, Verdict
+from bisect_bot.search import Test
 from bisect_bot.session.bench import Unit
 from bisect_bot.session.loop import Hunt, run_hunts
 from bisect_bot.session.watcher import Silent
@@ -117,6 +118,24 @@ def test_a_gap_without_releases_asks_none_of_them() -> None:
     revisions = builds(6, releases=True)
     _, bench, _ = search(revisions, {cell("a"): from_index(revisions, 3)})
     assert not {"1.21.0", "1.21.1"} & {name for name, _ in bench.asked}
+
+
+def test_a_revision_that_fails_in_another_way_is_skipped_not_bad() -> None:
+    revisions = builds(14)
+    place = {r.id: i for i, r in enumerate(revisions)}
+    this, other = (Signature(Failure.MISMATCH, "a", "y: all zero"), Signature(Failure.ERROR, "a", "something else"))
+
+    def verdict(revision: Revision) -> Verdict:
+        if place[revision.id] >= 9:
+            return Verdict(Outcome.BAD, "", this)
+        return Verdict(Outcome.BAD, "", other) if place[revision.id] == 7 else Verdict(Outcome.GOOD, "")
+
+    hunt = Hunt(cell("a"), UNIT, revisions)
+    while isinstance(action := hunt.action(), Test):
+        revision = revisions[action.index]
+        hunt.trials.append(Trial(revision.id, cell("a"), 1, verdict(revision)))
+    assert 7 in [place[t.revision] for t in hunt.trials], "the planted other failure was met"
+    assert answer_of(hunt) == (revisions[8].id, revisions[9].id)
 
 
 def test_a_stopped_hunt_keeps_the_narrowest_gap_that_it_knew() -> None:

@@ -179,3 +179,18 @@ def test_a_write_to_a_full_device_is_a_full_disk() -> None:
     with pytest.raises(DiskFull), disk_errors(Path("/dev/full")), Path("/dev/full").open("w") as file:
         file.write("x")
         file.flush()
+
+
+@pytest.mark.parametrize("damage", ["same size, other bytes", "one file more", "nothing"])
+def test_damage_that_sizes_do_not_show_is_found_by_reading_and_removed(tmp_path: Path, damage: str) -> None:
+    store = Store(tmp_path)
+    artifact = add(store, "k", {"a.js": b"1", "b.wasm": wasm("0123456789")})
+    victim = next(path for path in sorted(artifact.directory.rglob("*")) if path.is_file())
+    content = victim.read_bytes()
+    if damage == "same size, other bytes":
+        victim.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    elif damage == "one file more":
+        (artifact.directory / "stray.js").write_text("stray")
+    assert store.is_intact(artifact) is (damage == "nothing")
+    assert (store.find(artifact.key) is not None) is (damage == "nothing")
+    assert list(store.tmp.iterdir()) == []

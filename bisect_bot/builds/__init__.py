@@ -6,5 +6,6 @@ Now for published builds, through the user's npm.
 from bisect_bot.builds.eras import bundle_for, crossings
 from bisect_bot.builds.npm import Listing, Npm, listing
 from bisect_bot.builds.published import fetch
+from bisect_bot.builds.store import Store
 
-__all__ = ["Listing", "Npm", "bundle_for", "crossings", "fetch", "listing"]
+__all__ = ["Listing", "Npm", "Store", "bundle_for", "crossings", "fetch", "listing"]

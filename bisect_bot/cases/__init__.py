@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +20,9 @@ from bisect_bot.cases.text import one_line
 from bisect_bot.errors import CaseError
 from bisect_bot.model import Case
 
-__all__ = ["demo", "external_files", "load", "load_all", "load_pinned", "smoke"]
+__all__ = ["demo", "describe", "external_files", "load", "load_all", "load_pinned", "smoke"]
 
+_SHOWN_OPERATORS = 6
 _BUILTIN: Mapping[str, Callable[[Path], Case]] = {"builtin:smoke": smoke, "builtin:demo": demo}
 
 
@@ -57,6 +59,20 @@ def load_all(texts: Sequence[str], *, root: Path, dims: Mapping[str, int], seed:
         )
     made = (source.make(root, {n: dims[n] for n in source.free if n in dims}, seed) for source in sources)
     return _told_apart(tuple({(case.name, case.digest): case for case in made}.values()))
+
+
+def describe(case: Case) -> str:
+    """What `case` is, on one line: its operators and opsets, the inputs of its first data set, and its digest."""
+    model = parse_model(case.model.read_bytes(), case.name)
+    operators = Counter(node.op_type for node in model.graph.node)
+    listed = [f"{count} {name}" if count > 1 else name for name, count in operators.most_common(_SHOWN_OPERATORS)]
+    more = ["…"] if len(operators) > _SHOWN_OPERATORS else []
+    opsets = ", ".join(f"{entry.domain or 'ai.onnx'} {entry.version}" for entry in model.opset_import)
+    inputs = ", ".join(f"{t.name} {t.dtype}{list(t.shape)}" for t in case.data_sets[0].inputs) if case.data_sets else ""
+    text = (
+        f"{', '.join([*listed, *more]) or 'no operator'} ({opsets}); {inputs or 'no inputs'}; sha256 {case.digest[:16]}"
+    )
+    return one_line(text, limit=400)
 
 
 def _source(text: str) -> _Source:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import signal
 import sys
 import traceback
@@ -17,6 +19,15 @@ from bisect_bot.cli import check, demo, report, resume, run, sessions, versions
 from bisect_bot.errors import BisectBotError, CheckExit, Exit
 from bisect_bot.reports.escaping import line
 
+COMMANDS = {
+    "demo": demo,
+    "run": run,
+    "check": check,
+    "resume": resume,
+    "sessions": sessions,
+    "report": report,
+    "versions": versions,
+}
 # What typer makes of Ctrl-C inside a command.
 TYPER_INTERRUPTED = 130
 CHECK_STATUS = {Exit.BUG: CheckExit.BUG, Exit.USAGE: CheckExit.USAGE, Exit.STOPPED: CheckExit.INTERRUPTED}
@@ -25,14 +36,13 @@ CHECK_STATUS = {Exit.BUG: CheckExit.BUG, Exit.USAGE: CheckExit.USAGE, Exit.STOPP
 def make_app() -> typer.Typer:
     """The typer application with all commands."""
     app = typer.Typer(
-        no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-        help="Find the onnxruntime commit that broke (or fixed) onnxruntime-web.",
+        help="Find the published build that broke (or fixed) onnxruntime-web.",
     )
     app.callback()(_global_options)
-    for module in (demo, run, check, resume, sessions, report, versions):
+    for module in COMMANDS.values():
         module.register(app)
     return app
 
@@ -40,6 +50,10 @@ def make_app() -> typer.Typer:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns its exit status. Every error a user can meet is one line and an advice."""
     words = list(sys.argv[1:] if argv is None else argv)
+    # What the output's encoding lacks is shown as "?": a name in a table is no reason to fail.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     # A supervisor's or a closing terminal's signal ends us as Ctrl-C does: with a report, and no browser left.
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
@@ -47,15 +61,29 @@ def main(argv: Sequence[str] | None = None) -> int:
             signal.signal(number, signal.default_int_handler)
     is_check = bootstrap.is_check(words)
     try:
+        return _run(words, is_check)
+    except BaseException:
+        # A closed pipe or a full disk under stdout or stderr: rich and typer leave with 1, which git reads as bad.
+        if is_check:
+            os._exit(CheckExit.BUG)
+        raise
+
+
+def _run(words: list[str], is_check: bool) -> int:
+    """Runs the command that `words` name; returns its exit status."""
+    try:
         # Commands end by typer.Exit, whose status is what is returned here.
-        status = int(make_app()(words, standalone_mode=False) or 0)
-        if status != TYPER_INTERRUPTED or is_check:
-            return status
+        status = int(make_app()(words or ["--help"], standalone_mode=False) or 0)
+        if status != TYPER_INTERRUPTED:
+            return status if words else Exit.USAGE
         status = Exit.STOPPED
+        complain("interrupted")
     except (KeyboardInterrupt, typer.Abort):
         status = Exit.STOPPED
+        complain("interrupted")
     except typer.TyperException as error:
-        complain(error.format_message(), f"See: bisect-bot {next(iter(words), '')} --help".replace("  ", " "))
+        command = words[0] if words[0] in COMMANDS else ""
+        complain(error.format_message(), " ".join(f"See: bisect-bot {command} --help".split()))
         status = Exit.USAGE
     except BisectBotError as error:
         complain(str(error), error.advice)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import typer
 
 from bisect_bot.cli import options
-from bisect_bot.cli.ending import finish
+from bisect_bot.cli.ending import default_out, finish
 from bisect_bot.cli.show import LiveView
 from bisect_bot.model import Request
 from bisect_bot.session.run import run_request
@@ -21,14 +23,14 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(out: options.OutOption = None, as_json: options.JsonOption = False) -> None:
-    """Find a real regression among published builds: AveragePool with ceil_mode on WebGPU.
+    """Find a real regression among published builds: AveragePool with ceil_mode fails on WebGPU.
 
     Downloads five to seven builds (20 to 30 MB each) and needs a browser; takes a few minutes the first time.
 
     \b
     bisect-bot demo
     """
-    request = options.with_command(DEMO)
+    request = replace(options.with_command(DEMO), out=str(out.absolute()) if out else default_out())
     with LiveView() as view, open_workshop(view) as workshop:
         report = run_request(request, workshop)
-    finish(report, str(out.absolute()) if out else None, as_json=as_json)
+    finish(report, request.out, as_json=as_json)

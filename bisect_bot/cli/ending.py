@@ -22,11 +22,17 @@ STATUS = {
     Result.UNUSABLE: Exit.UNUSABLE,
 }
 DEFAULT_OUT = "bisect-bot-reports"
+SESSION = "{session}"
+
+
+def default_out() -> str:
+    """Where reports go unless told: below the current folder, by the session's name."""
+    return str(Path.cwd() / DEFAULT_OUT / SESSION)
 
 
 def finish(report: Report, out: str | None, *, as_json: bool) -> None:
     """Writes and prints `report`, and ends the command with the status of its result."""
-    folder = Path(out) if out else Path.cwd() / DEFAULT_OUT / report.session
+    folder = Path((out or default_out()).replace(SESSION, report.session))
     written = write(report, folder)
     if as_json:
         typer.echo(dumps(report))

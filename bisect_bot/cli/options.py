@@ -62,7 +62,7 @@ def make_request(
     probe_timeout: float,
     browser_arg: list[str],
     source: str = "auto",
-    out: Path | None = None,
+    out: str | None = None,
 ) -> Request:
     """The request that the options mean. Raises UsageError for what cannot be meant."""
     if not case:
@@ -70,6 +70,8 @@ def make_request(
     unknown = [name for name in backend if name not in BACKENDS]
     if unknown:
         raise UsageError(f"unknown backend {unknown[0]!r}", f"Known backends: {', '.join(BACKENDS)}.")
+    if "webgl" in backend and adapter != "any":
+        raise UsageError("--adapter cannot be asked for with webgl: nothing tells which one it uses", "Leave it out.")
     if bundle not in WISHES:
         raise UsageError(f"unknown bundle {bundle!r}", f"Known bundles: {', '.join(WISHES)}.")
     try:
@@ -91,14 +93,14 @@ def make_request(
         case_timeout_s=case_timeout,
         probe_timeout_s=probe_timeout,
         browser_args=tuple(browser_arg),
-        out=str(out.absolute()) if out else None,
+        out=out,
     )
 
 
 def parse_dim(text: str) -> tuple[str, int]:
     """`name=size` as a pair. Raises UsageError for anything else, and for sizes below 1."""
     name, _, size = text.rpartition("=")
-    if not name or not size.isdecimal() or int(size) < 1:
+    if not name or not re.fullmatch(r"0*[1-9][0-9]{0,17}", size):
         raise UsageError(f"--dim {text!r} is not name=size", "For example: --dim batch=1")
     return name, int(size)
 
@@ -131,4 +133,4 @@ def command_of(request: Request, command: str = "run") -> str:
 
 def with_command(request: Request, command: str = "run") -> Request:
     """`request` with the command that asks it again."""
-    return replace(request, command=command_of(request, command))
+    return replace(request, command=command_of(request, command), kind=command)

@@ -44,7 +44,9 @@ def report(
     bisect-bot report 20241130-1011 --format json
     """
     with Journal.open(paths.cache_root() / FILE_NAME) as journal:
-        found = journal.report(session)
+        row = journal.session(session) if session else journal.latest_run()
+        found = journal.report(row.id)
     if found is None:
-        raise UnknownSession("that session has no report yet", "Finish it first: bisect-bot resume")
+        advice = "A check has none." if row.request.kind != "run" else f"Go on with it: bisect-bot resume {row.id}"
+        raise UnknownSession(f"session {row.id} has no report", advice)
     typer.echo(WRITERS[format_](found))

@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 def resume(
     session: Annotated[
-        str | None, typer.Argument(help="Its name or the beginning of it (default: the latest).")
+        str | None, typer.Argument(help="Its name or the beginning of it (default: the latest unfinished run).")
     ] = None,
     out: options.OutOption = None,
     as_json: options.JsonOption = False,

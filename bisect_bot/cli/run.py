@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bisect_bot.cli import options
-from bisect_bot.cli.ending import finish
+from bisect_bot.cli.ending import default_out, finish
 from bisect_bot.cli.show import LiveView
 from bisect_bot.errors import UsageError
 from bisect_bot.session.run import plan, run_request
@@ -71,9 +71,11 @@ def run(
             probe_timeout=probe_timeout,
             browser_arg=browser_arg,
             source=source,
-            out=out,
+            out=str(out.absolute()) if out else default_out(),
         )
     )
+    if only_plan and as_json:
+        raise UsageError("--plan has no JSON form", "Leave out --json, or --plan.")
     with LiveView() as view, open_workshop(view) as workshop:
         if only_plan:
             for text in plan(request, workshop):

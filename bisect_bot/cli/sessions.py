@@ -8,7 +8,7 @@ from rich.table import Table
 
 from bisect_bot import paths
 from bisect_bot.reports.escaping import terminal
-from bisect_bot.session.journal import FILE_NAME, Journal
+from bisect_bot.session.journal import FILE_NAME, Journal, SessionState
 
 
 def register(app: typer.Typer) -> None:
@@ -23,9 +23,9 @@ def sessions() -> None:
     bisect-bot sessions
     """
     with Journal.open(paths.cache_root() / FILE_NAME) as journal:
-        rows = journal.sessions()
-    table = Table("session", "started", "state", "command", box=None)
-    for row in rows:
-        started = row.created.astimezone().strftime("%Y-%m-%d %H:%M")
-        table.add_row(row.id, started, row.state.value, terminal(row.request.command))
+        rows = [(row, journal.report(row.id)) for row in journal.sessions()]
+    table = Table("session", "state", "result", "command", box=None, pad_edge=False)
+    for row, report in rows:
+        state = "unfinished" if row.state is SessionState.RUNNING else row.state.value
+        table.add_row(row.id, state, report.result.value if report else "", terminal(row.request.command))
     Console(highlight=False).print(table if rows else "no session was run yet")

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from bisect_bot.model import Adapter, Outcome, Trial
@@ -28,8 +28,6 @@ class LiveView:
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             TimeElapsedColumn(),
-            BarColumn(bar_width=20),
-            DownloadColumn(),
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
@@ -59,13 +57,13 @@ class LiveView:
 
     def doing(self, text: str) -> None:
         """Replaces the moving line."""
-        self._progress.update(self._task, description=shorten(line(text), 90), completed=0, total=None)
+        self._progress.reset(self._task, description=shorten(line(text), max(20, self.console.width - 12)))
 
     def downloading(self, what: str, done: int, total: int | None) -> None:
-        """Moves the bar; without a terminal, says once that a download begins."""
+        """Shows that a download goes on; without a terminal, says once that it begins."""
         if done == 0 and not self.console.is_terminal:
             self.say(f"downloading {what}")
-        self._progress.update(self._task, description=f"downloading {line(what)}", completed=done, total=total)
+        self.doing(f"downloading {what}" if total is None else f"unpacking {what} ({total / 1e6:.1f} MB)")
 
     def using(self, target: str, adapter: Adapter | None) -> None:
         """Prints which browser and adapter are used."""
@@ -76,7 +74,12 @@ class LiveView:
         verdict = trial.verdict
         words = Text(f"{verdict.outcome.value:<5}", style=COLOURS[verdict.outcome])
         known = "known" if trial.reused else "tested"
-        words.append(f" {line(trial.revision)}  {line(str(trial.cell))}  [{trial.purpose}, {known}]", style="default")
+        again = f" {trial.attempt}" if trial.attempt > 1 else ""
+        words.append(
+            f" {line(trial.revision)}  {line(str(trial.cell))}  [{trial.purpose}{again}, {known}]", style="default"
+        )
+        if trial.cell.backend == "webgpu" and verdict.ran_on in ("cpu", "mixed"):
+            words.append(f"  ran on: {verdict.ran_on}", style="yellow")
         if verdict.outcome is not Outcome.GOOD:
             words.append(f"  {shorten(line(verdict.reason), 160)}", style="dim")
         self.console.print(words)

@@ -17,6 +17,7 @@ from bisect_bot.model import Revision
 _DEV = re.compile(r"-dev\.(\d{8})-([0-9a-f]{7,40})$")
 _SHA = re.compile(r"[0-9a-f]{7,40}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_RELEASE = re.compile(r"\d+\.\d+\.\d+")
 _SHOWN = 8
 
 
@@ -104,7 +105,8 @@ def resolve(text: str, builds: Sequence[Revision]) -> Revision:
         return exact[0]
     if _DATE.fullmatch(word):
         return _on_day(word, builds)
-    matches = [r for r in builds if (r.version or "").startswith(name)]
+    # "1.24.0" names a release, even one that does not exist: it is no beginning of a dev build before it.
+    matches = [r for r in builds if (r.version or "").startswith(name)] if not _RELEASE.fullmatch(name) else []
     if not matches and _SHA.fullmatch(word.lower()):
         matches = [r for r in builds if r.commit and _same_commit(word.lower(), r.commit)]
     if len(matches) == 1:

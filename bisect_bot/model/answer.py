@@ -42,8 +42,8 @@ class Trial:
 class Request:
     """What the user asked for, as text that can be stored and asked again.
 
-    `pinned` names the pinned cases (name, digest) that `cases` meant when it was first asked; `command` is what
-    to type to ask the same.
+    `command` is what to type to ask the same, `kind` which command it was (`run` or `check`: only runs can be
+    taken up again). `pinned` names the pinned cases (name, digest) that `cases` meant when it was first asked.
     """
 
     good: str
@@ -64,6 +64,7 @@ class Request:
     out: str | None = None
     pinned: tuple[tuple[str, str], ...] = ()
     command: str = ""
+    kind: str = "run"
 
 
 # --- reports ------------------------------------------------------------------------------------

@@ -160,7 +160,8 @@ class Adapter:
 class Target:
     """A browser runtime that was found on this machine, with what distinguishes its results from another's.
 
-    `flags` names the set of command-line flags in use and `extra_args` what the user added to them. A verdict
+    `product` is what the browser calls itself (`Chromium`, `Google Chrome`, `Microsoft Edge`), empty where it does
+    not say. `flags` names the set of command-line flags in use and `extra_args` what the user added to them. A verdict
     is reused only for an equal `fingerprint`.
     """
 
@@ -172,6 +173,7 @@ class Target:
     wish: str
     adapter: Adapter | None = None
     extra_args: tuple[str, ...] = ()
+    product: str = ""
 
     @property
     def fingerprint(self) -> str:

@@ -34,7 +34,17 @@ def choose_target(browser: Browser, wish: str, extra: tuple[str, ...], config: B
 
 def plain_target(browser: Browser, wish: str, extra: tuple[str, ...], flag_set: str = "") -> Target:
     """The target without a look at its adapter, as for a backend that needs none."""
-    return Target(browser.name, str(browser.executable), browser.version, sys.platform, flag_set, wish, None, extra)
+    return Target(
+        browser.name,
+        str(browser.executable),
+        browser.version,
+        sys.platform,
+        flag_set,
+        wish,
+        None,
+        extra,
+        browser.product,
+    )
 
 
 async def _adapter_with(browser: Browser, flags: tuple[str, ...], config: BrowserConfig) -> tuple[Adapter | None, str]:
@@ -42,7 +52,7 @@ async def _adapter_with(browser: Browser, flags: tuple[str, ...], config: Browse
     with scratch() as folder:
         async with (
             HarnessServer(None) as server,
-            driver() as playwright,
+            driver(folder) as playwright,
             launch(playwright, browser.executable, flags, folder) as running,
         ):
             await running.open(server.page_url("adapter"))

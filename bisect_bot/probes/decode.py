@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import pydantic
 
 from bisect_bot.harness.frames import Frame
@@ -15,7 +14,14 @@ from bisect_bot.probes.placements import parse_placements
 from bisect_bot.targets.browsers import BrowserConfig
 
 KEPT_CONSOLE_LINES = 200
-PACKED_4_BIT = ("int4", "uint4")
+# Bits of an element of each type that a page may give back (the keys of ARRAYS in web/page.js).
+BITS = {
+    **dict.fromkeys(("int4", "uint4"), 4),
+    **dict.fromkeys(("bool", "int8", "uint8"), 8),
+    **dict.fromkeys(("float16", "int16", "uint16"), 16),
+    **dict.fromkeys(("float32", "int32", "uint32"), 32),
+    **dict.fromkeys(("float64", "int64", "uint64"), 64),
+}
 
 
 class PostedAdapter(pydantic.BaseModel):
@@ -113,8 +119,9 @@ def _outputs(posted: PostedResult, frame: Frame) -> tuple[tuple[Tensor, ...], ..
 
 
 def _tensor(posted: PostedTensor, blob: bytes | None) -> Tensor:
-    elements = math.prod(posted.shape)
-    size = (elements + 1) // 2 if posted.dtype in PACKED_4_BIT else elements * np.dtype(posted.dtype).itemsize
+    if posted.dtype not in BITS:
+        raise ValueError(f"output {posted.name} has the type {posted.dtype}")
+    size = (math.prod(posted.shape) * BITS[posted.dtype] + 7) // 8
     if blob is None or len(blob) != size:
         got = "none" if blob is None else len(blob)
         raise ValueError(f"output {posted.name} {posted.dtype}{list(posted.shape)} needs {size} bytes, came with {got}")

@@ -44,7 +44,7 @@ def run_probe(probe: Probe, config: BrowserConfig, on_case: OnCase = lambda _ind
 async def _run(probe: Probe, config: BrowserConfig, on_case: OnCase) -> list[Observation]:
     run = _Run(probe, config, on_case, deadline=time.monotonic() + probe.limits.probe_s)
     with scratch() as folder:
-        async with HarnessServer(probe.artifact.directory) as server, driver() as playwright:
+        async with HarnessServer(probe.artifact.directory) as server, driver(folder) as playwright:
             while run.pending:
                 await run.one_browser(playwright, server, folder)
     return run.done
@@ -189,8 +189,12 @@ class _Run:
         """The observation in a result's frame; an adapter that was not asked for overrules whatever it says."""
         blank = replace(self._failed(Ending.HARNESS, "the page's answer makes no sense"), errors=())
         observation = decode_result(frame, index, blank, self.config)
-        wanted = self.probe.target.wish
-        if observation.adapter and not self.config.fits(observation.adapter, wanted):
+        found, used = self.probe.target.adapter, observation.adapter
+        if used is None:
+            return observation
+        # A driver that went away leaves a software adapter behind, which `any` would take without a word.
+        turned = found is not None and self.config.is_software(found) != self.config.is_software(used)
+        if turned or not self.config.fits(used, self.probe.target.wish):
             return replace(observation, ending=Ending.WRONG_ADAPTER)
         return observation
 

@@ -117,7 +117,8 @@ def _revision(revision: Revision) -> dict[str, Any]:
 def _suspect(suspect: Suspect) -> dict[str, Any]:
     revisions = [_revision(revision) for revision in suspect.revisions]
     return {
-        "commits": [revision["commit"] for revision in revisions if revision["commit"]],
+        # A published build stands for all commits since the build before it, which nobody has listed.
+        "commits": [r["commit"] for r in revisions if r["commit"] and not r["version"]],
         "revisions": [revision["id"] for revision in revisions],
         "probability": suspect.probability,
         "skipped": suspect.skipped,

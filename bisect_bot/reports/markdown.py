@@ -30,7 +30,8 @@ def _boundary(answer: CellResult) -> list[str]:
         return []
     old, new = side_marks(answer)
     pair = ((old, answer.boundary.last_old), (new, answer.boundary.first_new))
-    header = ["", "revision", "commit", "date", "title"]
+    builds = any(revision.version for _, revision in pair)
+    header = ["", "revision", "its newest commit" if builds else "commit", "date", "title"]
     lines = [
         [mark, _id(r), code_span(r.commit or ""), _date(r), markdown(shorten(r.title or "", 100))] for mark, r in pair
     ]
@@ -38,8 +39,9 @@ def _boundary(answer: CellResult) -> list[str]:
         header, lines = header[:-1], [cells[:-1] for cells in lines]
     parts = [table(header, lines)]
     link = compare_link(answer.boundary)
-    sure = f"Confidence {answer.confidence:.3g}." if answer.confidence is not None else ""
-    parts.append(" ".join(filter(None, [sure, f"What changed between them: {link}" if link else ""])))
+    sure = f"Confidence that both answers are right: {answer.confidence:.3g}." if answer.confidence is not None else ""
+    open_question = "Every commit between the two builds may be the one." if builds else ""
+    parts.append(" ".join(filter(None, [sure, open_question, f"What changed between them: {link}" if link else ""])))
     return parts
 
 

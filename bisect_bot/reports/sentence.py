@@ -126,7 +126,7 @@ def _unusable(report: Report, answer: CellResult | None) -> str:
     why = _clause(report.reason or (answer.note if answer else "")) or "no browser or adapter"
     so_far = _so_far(report, answer)
     cannot = f"go on,{so_far}" if so_far else f"answer for {_cells(report, answer)}"
-    return f"This machine cannot {cannot}: {why}; see what it lacks with: bisect-bot doctor"
+    return f"This machine cannot {cannot}: {why}; when that is mended, go on with: bisect-bot resume {report.session}"
 
 
 def _so_far(report: Report, answer: CellResult | None) -> str:
@@ -151,7 +151,7 @@ def _cells(report: Report, answer: CellResult | None) -> str:
     said = shorten(str(answer.cell), 200)
     said += f" and {same} more" if same else ""
     if others:
-        said += f" ({others} with answers of their own)" if others > 1 else " (one with an answer of its own)"
+        said += f" ({others} others below)" if others > 1 else " (another below)"
     return said
 
 

@@ -30,7 +30,7 @@ def summary(report: Report) -> RenderableType:
     parts: list[RenderableType] = [_answer(report, answer)]
     link = compare_link(answer.boundary if answer else None)
     if link:
-        parts.append(_to_copy("what changed", link))
+        parts.append(_to_copy("commits between them", link))
     if answer is not None:
         tried = rows(report, answer.cell, answer)
         if tried:

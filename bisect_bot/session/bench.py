@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from bisect_bot.errors import BuildUnusable, MachineError, NoAdapter, NoBrowser
+from bisect_bot.errors import BuildUnusable, MachineError, NoAdapter, NoBrowser, UnknownRevision
 from bisect_bot.model import (
     Artifact,
     Bundle,
@@ -60,8 +60,9 @@ class Unit:
 class Tools:
     """What a bench works with.
 
-    `fetch` gives a revision's artifact and whether it was in the cache, `bundle_for` the file that a page loads of
-    it for a backend, `judge` a verdict; `rules` is a digest of what the judge goes by.
+    `fetch` gives a revision's artifact and whether it was in the cache, `is_intact` whether its bytes are
+    unchanged, `bundle_for` the file that a page loads of it for a backend, `judge` a verdict; `rules` is a digest of
+    what the judge goes by.
     """
 
     journal: Journal
@@ -69,6 +70,7 @@ class Tools:
     rules: str
     browsers: BrowserConfig
     fetch: Callable[[Revision], tuple[Artifact, bool]]
+    is_intact: Callable[[Artifact], bool]
     bundle_for: Callable[[Revision, str], Bundle]
     watcher: Watcher
 
@@ -85,6 +87,7 @@ class Bench:
     trials: list[Trial] = field(default_factory=list)
     tally: Counter[str] = field(default_factory=Counter)
     _attempts: Counter[tuple[str, Unit]] = field(default_factory=Counter)
+    _intact: set[str] = field(default_factory=set)
 
     def test(self, revision: Revision, unit: Unit, purpose: str) -> tuple[Trial, ...]:
         """One more answer of `revision` for every case, in the order of the cases.
@@ -104,6 +107,9 @@ class Bench:
         limits = Limits(self.request.case_timeout_s, self.request.probe_timeout_s)
         probe = Probe(artifact, bundle, unit.target, unit.backend, self.cases, None, self.request.isolate, limits)
         recalled = self._recall(probe, attempt)
+        if recalled is None and not self._is_intact(revision, artifact):
+            artifact, _ = self._fetch(revision)
+            probe = replace(probe, artifact=artifact)
         answers = recalled or self._probe(revision, probe, attempt, purpose)
         self.tally["verdicts_reused"] += len(self.cases) if recalled else 0
         return self._add(
@@ -131,7 +137,7 @@ class Bench:
 
     def _artifact(self, revision: Revision) -> Artifact:
         begin = time.monotonic()
-        artifact, reused = self.tools.fetch(revision)
+        artifact, reused = self._fetch(revision)
         if self._attempts_of(revision) == 1:
             self.tally["artifacts_reused" if reused else "builds"] += 1
             seconds = time.monotonic() - begin
@@ -139,6 +145,21 @@ class Bench:
                 self.session, revision.id, artifact.key, artifact.digest, seconds, reused=reused
             )
         return artifact
+
+    def _fetch(self, revision: Revision) -> tuple[Artifact, bool]:
+        """The artifact of `revision`; a build that the registry lists but no longer serves cannot answer."""
+        try:
+            return self.tools.fetch(revision)
+        except UnknownRevision as error:
+            raise BuildUnusable(str(error)) from error
+
+    def _is_intact(self, revision: Revision, artifact: Artifact) -> bool:
+        """Whether the artifact may be tested; looked at once in a session."""
+        if artifact.digest not in self._intact and not self.tools.is_intact(artifact):
+            self.tools.watcher.say(f"{revision.id} was damaged in the cache; fetching it again")
+            return False
+        self._intact.add(artifact.digest)
+        return True
 
     def _attempts_of(self, revision: Revision) -> int:
         return sum(count for (name, _), count in self._attempts.items() if name == revision.id)
@@ -158,8 +179,11 @@ class Bench:
         keys = probe_keys(probe, self.tools.rules)
         answers: dict[int, tuple[Observation, Verdict]] = {}
         violent: Counter[tuple[int, str]] = Counter()
+        smoke_crashed: Counter[str] = Counter()
         for tries_left in reversed(range(TRIES)):
-            smoked, seen, seconds = self._observe(revision, probe, purpose, tries_left)
+            smoked, seen, seconds = self._observe(revision, probe, purpose, tries_left, smoke_crashed)
+            # Whether a build fits together is asked again in the next session: only then may it be recalled.
+            kept_as = attempt if smoked and smoked.outcome is Outcome.GOOD else None
             for index, (case, observation) in enumerate(zip(probe.cases, seen, strict=False)):
                 if index in answers:
                     continue
@@ -169,7 +193,7 @@ class Bench:
                     violent[index, violence] += 1
                     verdict = if_repeated(verdict, case, violent[index, violence])
                 verdict = after_smoke(smoked, verdict)
-                pair = self._keep(keys[index], attempt, revision, observation, verdict, seconds)
+                pair = self._keep(keys[index], kept_as, revision, observation, verdict, seconds)
                 if pair[1].outcome is not Outcome.INFRA:
                     answers[index] = pair
                 elif not tries_left:
@@ -181,12 +205,13 @@ class Bench:
         return [answers[index] for index in range(len(probe.cases))]
 
     def _observe(
-        self, revision: Revision, probe: Probe, purpose: str, tries_left: int
+        self, revision: Revision, probe: Probe, purpose: str, tries_left: int, smoke_crashed: Counter[str]
     ) -> tuple[Verdict | None, list[Observation], float]:
         """One run of `probe`, with the smoke case before it where this artifact was not smoked yet.
 
-        Returns the smoke case's verdict (None: not answered), the cases' observations (none when the browser did
-        not start and tries are left), and the seconds that each took. Raises NoBrowser when none are left.
+        `smoke_crashed` counts the smoke case's violent endings. Returns the smoke case's verdict (None: not
+        answered), the cases' observations (none when the browser did not start and tries are left), and the seconds
+        that each took. Raises NoBrowser when none are left.
         """
         smoke_probe = replace(probe, cases=(self.smoke,), isolate=True)
         (smoke_key,) = probe_keys(smoke_probe, self.tools.rules)
@@ -210,11 +235,22 @@ class Bench:
         if known:
             return known[1], seen, seconds
         verdict = self.tools.judge(seen[0], self.smoke)
-        verdict = self._keep(smoke_key, 1, revision, seen[0], verdict, seconds)[1]
+        violence = violence_of(seen[0])
+        if violence:
+            smoke_crashed[violence] += 1
+            verdict = if_repeated(verdict, self.smoke, smoke_crashed[violence])
+        kept_as = 1 if verdict.outcome is Outcome.GOOD else None
+        verdict = self._keep(smoke_key, kept_as, revision, seen[0], verdict, seconds)[1]
         return (None if verdict.outcome is Outcome.INFRA else verdict), seen[1:], seconds
 
     def _keep(
-        self, key: str, attempt: int, revision: Revision, observation: Observation, verdict: Verdict, seconds: float
+        self,
+        key: str,
+        attempt: int | None,
+        revision: Revision,
+        observation: Observation,
+        verdict: Verdict,
+        seconds: float,
     ) -> tuple[Observation, Verdict]:
         journal = self.tools.journal
         return journal.record(self.session, key, attempt, revision.id, observation, verdict, seconds, JUDGE_VERSION)

@@ -118,13 +118,13 @@ class Journal:
         return tuple(self._session_row(*row) for row in rows)
 
     def session(self, name: str | None = None) -> SessionRow:
-        """The session with the id `name`, or the only one whose id begins so; None: the latest unfinished.
+        """The session with the id `name`, or the only one whose id begins so; None: the latest unfinished run.
 
         Raises UnknownSession, with the known sessions as advice, when there is none or more than one.
         """
         known = self.sessions()
         if name is None:
-            open_ones = [row for row in known if row.state is not SessionState.FINISHED]
+            open_ones = [r for r in known if r.state is not SessionState.FINISHED and r.request.kind == "run"]
             if not open_ones:
                 raise self._unknown("there is no unfinished session")
             return open_ones[0]
@@ -133,6 +133,13 @@ class Journal:
             problem = f"{name!r} names {len(found)} sessions" if found else f"there is no session {name!r}"
             raise self._unknown(problem)
         return found[0]
+
+    def latest_run(self) -> SessionRow:
+        """The latest session of a run (not of a check), in any state. Raises UnknownSession."""
+        runs = [row for row in self.sessions() if row.request.kind == "run"]
+        if not runs:
+            raise self._unknown("there is no run")
+        return runs[0]
 
     def report(self, name: str | None) -> Report | None:
         """The report of a session, named as for `session`, or None while it has none. Raises UnknownSession."""
@@ -156,7 +163,7 @@ class Journal:
         self,
         session: str,
         probe_key: str,
-        attempt: int,
+        attempt: int | None,
         revision: str,
         observation: Observation,
         verdict: Verdict,
@@ -166,8 +173,8 @@ class Journal:
         """Records one probe and its verdict, and returns what now stands for (`probe_key`, `attempt`).
 
         That is the given pair, unless another process was first: then its pair stands and this one is dropped.
-        An `infra` verdict is kept for the record but never recalled. `judge` is the version of the rules that
-        gave the verdict. Tensors of more than 4 MiB together are kept without their data.
+        An `infra` verdict, and one with the attempt None, is kept for the record but never recalled. `judge` is the
+        version of the rules that gave the verdict. Tensors of more than 4 MiB together are kept without their data.
         """
         stripped, data = _strip(observation)
         recallable = None if verdict.outcome is Outcome.INFRA else attempt
@@ -191,6 +198,7 @@ class Journal:
                 if tensors:
                     sql.execute("INSERT INTO tensors (observation, lengths, data) VALUES (?, ?, ?)", (number, *tensors))
                 return observation, verdict
+        assert attempt is not None, "nothing conflicts with a row that is never recalled"
         first = self.recall(probe_key, attempt)
         assert first is not None, "a row that conflicts is there"
         return first

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bisect_bot.history.published import Line
-from bisect_bot.model import Cell, Result, Revision, Trial
+from bisect_bot.model import Cell, Outcome, Result, Revision, Signature, Trial, Verdict
 from bisect_bot.search import Conclusion, Evidence, Test, best_gap, next_action
 from bisect_bot.session.bench import Unit
 from bisect_bot.session.watcher import Watcher
@@ -34,11 +34,15 @@ class Hunt:
 
     @property
     def evidence(self) -> list[Evidence]:
-        """What this cell's trials say about the revisions of its line, in order of observation."""
+        """What this cell's trials say about the revisions of its line, in order of observation.
+
+        A revision that fails in another way than the bad end says nothing about this failure: it is skipped.
+        """
         place = {revision.id: index for index, revision in enumerate(self.line)}
-        return [
-            Evidence(place[trial.revision], trial.verdict.outcome) for trial in self.trials if trial.revision in place
-        ]
+        ends = (self.line[0].id, self.line[-1].id)
+        seen = [trial for trial in self.trials if trial.revision in place]
+        failure = next((s for t in seen if t.revision in ends and (s := t.verdict.signature) is not None), None)
+        return [Evidence(place[trial.revision], _about(trial.verdict, failure)) for trial in seen]
 
     def action(self) -> Test | Conclusion:
         """The next thing to do for this cell."""
@@ -66,6 +70,14 @@ class Hunt:
         action = self.action()
         gap = best_gap(len(self.line), self.evidence)
         return Answer(self.cell, self.line, action if isinstance(action, Conclusion) else None, gap)
+
+
+def _about(verdict: Verdict, failure: Signature | None) -> Outcome:
+    """What a verdict says about `failure`, the bad end's own."""
+    mine = verdict.signature
+    if verdict.outcome is not Outcome.BAD or mine is None or failure is None:
+        return verdict.outcome
+    return Outcome.BAD if (mine.kind, mine.message) == (failure.kind, failure.message) else Outcome.SKIP
 
 
 class Tester(Protocol):

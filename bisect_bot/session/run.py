@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bisect_bot.builds import crossings
-from bisect_bot.errors import DiskFull, MachineError, NoAdapter, UsageError
+from bisect_bot.errors import BisectBotError, DiskFull, NoAdapter, UsageError
 from bisect_bot.history import Line, is_older, line, resolve
 from bisect_bot.model import Case, Report, Request, Result, Revision, Target, Trial
 from bisect_bot.session.bench import Bench, Tools, units
@@ -43,9 +43,16 @@ def run_request(request: Request, workshop: Workshop) -> Report:
 def resume_session(name: str | None, workshop: Workshop) -> tuple[Request, Report]:
     """Goes on with the session that `name` begins (None: the latest that is unfinished); its request and report.
 
-    Every verdict that it had reached is recalled. Raises UnknownSession.
+    Every verdict that it had reached is recalled; the report of a finished one is given again. Raises
+    UnknownSession, and UsageError for the session of a `check`.
     """
     row = workshop.journal.session(name)
+    if row.request.kind != "run":
+        raise UsageError(f"session {row.id} is a check: there is nothing to go on with", f"Type: {row.request.command}")
+    finished = workshop.journal.report(row.id) if row.state is SessionState.FINISHED else None
+    if finished is not None:
+        workshop.watcher.say(f"session {row.id} is finished; this is its report")
+        return row.request, finished
     workshop.watcher.say(f"going on with session {row.id}")
     return row.request, _run(row.id, ask(row.request, workshop), workshop)
 
@@ -55,7 +62,8 @@ def check_request(request: Request, workshop: Workshop) -> tuple[Trial, ...]:
 
     Raises UsageError, and MachineError when this machine cannot answer.
     """
-    revision = resolve(request.good, workshop.revisions())
+    workshop.check_targets(request)
+    revision = meant(request.good, workshop.revisions(), workshop)
     request, cases = workshop.pin(replace(request, good=revision.id, bad=revision.id))
     session = workshop.journal.start_session(request)
     state = SessionState.FAILED
@@ -71,13 +79,22 @@ def check_request(request: Request, workshop: Workshop) -> tuple[Trial, ...]:
 
 def ask(request: Request, workshop: Workshop) -> Question:
     """Looks up the revisions and cases that `request` names. Raises UnknownRevision, CaseError, UsageError."""
+    workshop.check_targets(request)
     request, cases = workshop.pin(request)
     revisions = workshop.revisions()
-    good, bad = resolve(request.good, revisions), resolve(request.bad, revisions)
+    good, bad = (meant(text, revisions, workshop) for text in (request.good, request.bad))
     if good.id == bad.id:
         raise UsageError(f"--good and --bad are both {good.id}", "Name two different revisions.")
     old, new = (good, bad) if is_older(good, bad) else (bad, good)
     return Question(replace(request, good=good.id, bad=bad.id), line(revisions, old, new), revisions, cases)
+
+
+def meant(text: str, revisions: Sequence[Revision], workshop: Workshop) -> Revision:
+    """The revision that `text` names; says which where it is not the name itself. Raises UnknownRevision."""
+    revision = resolve(text, revisions)
+    if revision.id != text:
+        workshop.watcher.say(f"{text} is taken for {revision.id}")
+    return revision
 
 
 def plan(request: Request, workshop: Workshop) -> list[str]:
@@ -92,7 +109,7 @@ def plan(request: Request, workshop: Workshop) -> list[str]:
         *listed,
         *aside,
         f"{len(question.cases)} case(s): {', '.join(case.name for case in question.cases)}",
-        f"at most {steps + 2} builds to fetch and {steps} tests to narrow down, besides the two ends and re-tests",
+        f"at most {steps + 2} builds are needed and {steps} test(s) to narrow down, besides the two ends and re-tests",
         *_crossings(question),
     ]
 
@@ -116,7 +133,7 @@ def _run(session: str, question: Question, workshop: Workshop) -> Report:
     except DiskFull:
         workshop.journal.finish_session(session, SessionState.STOPPED)
         raise
-    except MachineError as error:
+    except BisectBotError as error:
         stopped, reason = Result.UNUSABLE, f"{error}. {error.advice}".rstrip()
         if isinstance(error, NoAdapter):
             workshop.forget_adapters(targets)
@@ -140,6 +157,7 @@ def _bench(session: str, request: Request, cases: Sequence[Case], workshop: Work
         rules=workshop.rules_digest,
         browsers=workshop.browsers,
         fetch=workshop.fetch,
+        is_intact=workshop.is_intact,
         bundle_for=lambda revision, backend: workshop.bundle_for(revision, backend, request.bundle),
         watcher=workshop.watcher,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from bisect_bot import __version__
+from bisect_bot.cases import describe
 from bisect_bot.model import (
     Boundary,
     Case,
@@ -68,7 +69,7 @@ def make_report(answers: Sequence[Answer], bench: Bench, around: Circumstances) 
         counts=_counts(bench, len(revisions)),
         warnings=(*around.warnings, *_warnings(answers, bench)),
         reference=reference_of(bench.cases),
-        environment=environment(around.targets),
+        environment=(*environment(around.targets), *((f"case {c.name}", describe(c)) for c in bench.cases)),
         reproduce=bench.request.command,
         wall_s=around.wall_s,
         reason=around.reason,
@@ -80,7 +81,8 @@ def cell_result(answer: Answer, trials: Sequence[Trial]) -> CellResult:
     conclusion, line = answer.conclusion, answer.line
     if conclusion is None:
         boundary = _boundary(line, answer.gap)
-        return CellResult(answer.cell, Result.STOPPED, _direction(answer, trials), boundary, note="not finished")
+        direction = _direction(answer, trials) if boundary else None
+        return CellResult(answer.cell, Result.STOPPED, direction, boundary, note="not finished")
     sides = (conclusion.last_old, conclusion.first_new)
     boundary = None if None in sides else _boundary(line, (sides[0] or 0, sides[1] or 0))
     return CellResult(
@@ -102,7 +104,7 @@ def reference_of(cases: Sequence[Case]) -> str:
 
 def environment(targets: Sequence[Target]) -> tuple[tuple[str, str], ...]:
     """What the verdicts may depend on, as name and value."""
-    browsers = tuple((target.name, target.version) for target in targets)
+    browsers = tuple((target.name, f"{target.product} {target.version}".strip()) for target in targets)
     machine = f"{platform.system()} {platform.release()} {platform.machine()}"
     return (
         ("bisect-bot", __version__),
@@ -174,9 +176,26 @@ def _warnings(answers: Sequence[Answer], bench: Bench) -> list[str]:
                 f"{', '.join(beside)} lies beside main (a release branch): fixes may have been cherry-picked onto it, "
                 "so the change may have another place in the history of main."
             )
+        if conclusion and conclusion.result in (Result.FOUND, Result.RANGE):
+            found += _moved(answer, bench.trials)
     if any(t.adapter and t.adapter.software and t.dispatches for t in bench.trials):
         found.append("WebGPU ran on a software adapter: failures that only a real GPU shows cannot be seen here.")
     return list(dict.fromkeys(found))
+
+
+def _moved(answer: Answer, trials: Sequence[Trial]) -> list[str]:
+    """A sentence when the two sides of a boundary did not run in the same place: two programs are compared then."""
+    places = []
+    for revision in _sides(answer):
+        own = (t.verdict for t in trials if t.cell == answer.cell and t.revision == revision.id)
+        places.append(next((v.ran_on for v in own if v.ran_on), None))
+    if len(places) < 2 or None in places or places[0] == places[1] or answer.cell.backend != "webgpu":
+        return []
+    old, new = (revision.id for revision in _sides(answer))
+    return [
+        f"{answer.cell}: {old} ran it on the {places[0]}, {new} on the {places[1]}: "
+        "what changed may be where it runs, rather than a kernel that was right before."
+    ]
 
 
 def _sides(answer: Answer) -> tuple[Revision, ...]:

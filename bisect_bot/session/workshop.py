@@ -12,14 +12,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from bisect_bot import cases as case_files
 from bisect_bot import paths, scratch
-from bisect_bot.builds import Npm, bundle_for, fetch, listing
+from bisect_bot.builds import Npm, Store, bundle_for, fetch, listing
 from bisect_bot.errors import BuildUnusable, NpmError
 from bisect_bot.history import load_ancestry, order_revisions
 from bisect_bot.model import Artifact, Bundle, Case, Observation, Request, Revision, Target, Verdict
 from bisect_bot.probes import choose_target, plain_target
 from bisect_bot.session.journal import FILE_NAME, Journal
 from bisect_bot.session.watcher import Watcher
-from bisect_bot.targets.browsers import Browser, BrowserConfig, load_config, locate
+from bisect_bot.targets.browsers import Browser, BrowserConfig, check_name, load_config, locate
 from bisect_bot.targets.provision import find_or_get_browser
 from bisect_bot.verdicts import Rules, Tolerances, judge, load_rules, load_tolerances
 
@@ -54,6 +54,10 @@ class Workshop:
             raise BuildUnusable(f"{revision.id} is no published build")
         return fetch(revision.version, npm=self.npm, cache=self.cache, progress=self.watcher.downloading)
 
+    def is_intact(self, artifact: Artifact) -> bool:
+        """Whether the bytes of an artifact in the cache are unchanged; damaged ones are removed."""
+        return Store(self.cache).is_intact(artifact)
+
     def judge(self, observation: Observation, case: Case) -> Verdict:
         """The verdict of an observation by the configured rules."""
         return judge(observation, case, self.tolerances, self.rules)
@@ -78,7 +82,17 @@ class Workshop:
 
     def targets(self, request: Request) -> tuple[Target, ...]:
         """The targets of `request`, each with the adapter that it gives. Raises NoBrowser, NoAdapter, UsageError."""
-        return tuple(self._target(name, request) for name in request.targets)
+        found: list[Target] = []
+        for name in request.targets:
+            target = self._target(name, request)
+            same = sum(other.name.partition("-")[0] == target.name for other in found)
+            found.append(replace(target, name=f"{target.name}-{same + 1}") if same else target)
+        return tuple(found)
+
+    def check_targets(self, request: Request) -> None:
+        """Raises UsageError when a target of `request` has a name that nobody knows."""
+        for name in request.targets:
+            check_name(name, self.browsers)
 
     def forget_adapters(self, targets: tuple[Target, ...]) -> None:
         """Makes the next session look for the adapters of `targets` anew."""

@@ -97,6 +97,7 @@ class Browser:
     name: str
     executable: Path
     version: str
+    product: str = ""
 
 
 def find(name: str, config: BrowserConfig | None = None) -> Path | None:
@@ -125,25 +126,32 @@ def locate(text: str, config: BrowserConfig) -> Browser:
 
     Raises UsageError for an unknown name, NoBrowser when there is none or it does not tell its version.
     """
-    name, _, path = text.partition(":")
-    if name not in config.browsers:
-        known = ", ".join(sorted(config.browsers))
-        raise UsageError(f"unknown target {text!r}", f"Known targets: {known}; {known}:/path/to/executable.")
-    executable = Path(path).expanduser().absolute() if path else find(name, config)
+    name, path = check_name(text, config)
+    executable = Path(os.path.expanduser(path)).absolute() if path else find(name, config)  # noqa: PTH111
     if executable is None or not executable.is_file():
         problem = f"no browser at {path}" if path else "no Chrome, Chromium or Edge was found"
         env = config.browsers[name].env
         raise NoBrowser(problem, f"Install one, or name its executable: --target {name}:/path, or {env}=/path.")
-    return Browser(name, executable, version_of(executable))
+    product, version = identify(executable)
+    return Browser(name, executable, version, product)
 
 
-def version_of(executable: Path) -> str:
-    """The version of a browser (`156.0.8078.114`). Raises NoBrowser when it does not tell."""
+def check_name(text: str, config: BrowserConfig) -> tuple[str, str]:
+    """The two parts of `chrome` or `chrome:/path/to/executable`. Raises UsageError for an unknown name."""
+    name, _, path = text.partition(":")
+    if name not in config.browsers:
+        known = ", ".join(sorted(config.browsers))
+        raise UsageError(f"unknown target {text!r}", f"Known targets: {known}; {known}:/path/to/executable.")
+    return name, path
+
+
+def identify(executable: Path) -> tuple[str, str]:
+    """What a browser calls itself, and its version: `Chromium`, `156.0.8078.114`. Raises NoBrowser if it is silent."""
     if sys.platform == "win32":
         # There --version opens a window; the version is the name of a folder beside the executable.
         versions = [p.name for p in executable.parent.iterdir() if p.is_dir() and VERSION.fullmatch(p.name)]
         if versions:
-            return max(versions, key=lambda v: [int(n) for n in v.split(".")])
+            return "", max(versions, key=lambda v: [int(n) for n in v.split(".")])
         raise NoBrowser(f"{executable} does not tell its version", "Name another browser with --target chrome:PATH.")
     try:
         completed = run([str(executable), "--version"], timeout_s=VERSION_TIMEOUT_S)
@@ -153,7 +161,7 @@ def version_of(executable: Path) -> str:
     if completed.status != 0 or match is None:
         last = (completed.stderr or completed.stdout).strip().splitlines()[-1:]
         raise NoBrowser(f"{executable} --version failed: {''.join(last)}", "Does it start by hand?")
-    return match.group()
+    return completed.stdout[: match.start()].strip(), match.group()
 
 
 def command_line(config: BrowserConfig, flag_set: str | None, extra: tuple[str, ...]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from bisect_bot.errors import NoBrowser
 from bisect_bot.scratch import Scratch
 
 START_TIMEOUT_S = 60.0
+PLACES = ("TMPDIR", "TMP", "TEMP", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
 POLL_S = 0.02
 
 
@@ -55,9 +56,12 @@ class RunningBrowser:
 
 
 @contextlib.asynccontextmanager
-async def driver() -> AsyncIterator[asyncio.Task[Playwright]]:
-    """Playwright, starting in the background: a browser can start meanwhile. Awaiting it raises NoBrowser."""
-    starting = asyncio.create_task(_start_driver())
+async def driver(folder: Scratch) -> AsyncIterator[asyncio.Task[Playwright]]:
+    """Playwright, starting in the background: a browser can start meanwhile. Awaiting it raises NoBrowser.
+
+    Its own temporary files go into `folder`.
+    """
+    starting = asyncio.create_task(_start_driver(folder))
     try:
         yield starting
     finally:
@@ -77,8 +81,8 @@ async def launch(
     profile.mkdir()
     log = profile.with_suffix(".log")
     argv = [str(executable), *flags, f"--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank"]
-    # Chromium leaves sockets and downloads in the temporary folder when it is killed: give it ours.
-    env = {**os.environ, "TMPDIR": str(folder.path), "TMP": str(folder.path), "TEMP": str(folder.path)}
+    # Chromium and the libraries it loads write to these places too, and leave it there when killed: give them ours.
+    env = {**os.environ, **dict.fromkeys(PLACES, str(folder.path))}
     with log.open("wb") as sink:
         try:
             process = processes.start(argv, env=env, output=sink.fileno())
@@ -114,12 +118,19 @@ def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), text)
 
 
-async def _start_driver() -> Playwright:
+async def _start_driver(folder: Scratch) -> Playwright:
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(folder.path)  # Playwright gives its driver our environment, and no other can be named
     try:
         return await async_playwright().start()
     except Exception as error:  # Playwright raises plain ones here
         advice = "On a bare Debian or Ubuntu: apt-get install libatomic1" if sys.platform == "linux" else ""
         raise NoBrowser(f"Playwright's driver does not start: {first_line(str(error))}", advice) from error
+    finally:
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before
 
 
 async def _wait(process: subprocess.Popen[bytes]) -> int:

@@ -200,7 +200,7 @@ def _reason(output: str) -> str:
 def _does_not_start(executable: Path) -> str | None:
     """Why the browser just installed does not even tell its version (a missing system library, say), or None."""
     try:
-        browsers.version_of(executable)
+        browsers.identify(executable)
     except NoBrowser as error:
         return str(error)
     return None

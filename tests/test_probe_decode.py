@@ -1,0 +1,113 @@
+"""What a page posts is taken apart without trust."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bisect_bot.harness.frames import Frame
+from bisect_bot.model import Ending, Observation, Stage
+from bisect_bot.probes.decode import decode_result, results_in
+from bisect_bot.probes.placements import parse_placements
+from bisect_bot.targets.browsers import load_config
+
+CONFIG = load_config()
+BLANK = Observation("case", "sha256:a", "ort.mjs", "webgpu", Ending.HARNESS)
+ADAPTER = {"vendor": "google", "architecture": "swiftshader", "device": "", "description": "", "fallback": True}
+VALUES = np.arange(4, dtype=np.float32)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+def result(**changes: object) -> dict[str, object]:
+    """The header of a result with one output, with some values changed."""
+    return {
+        "index": 0,
+        "ending": "completed",
+        "outputs": [[{"name": "y", "dtype": "float32", "shape": [2, 2]}]],
+        "times_ms": [["run", 1.5]],
+        "errors": [],
+        "console": [],
+        "dispatches": 3,
+        "gpu_errors": [],
+        "adapter": ADAPTER,
+        "found": None,
+        "blob_count": 1,
+        **changes,
+    }
+
+
+def decoded(header: dict[str, object], *blobs: bytes) -> Observation:
+    return decode_result(Frame(header, blobs or (VALUES.tobytes(),)), 0, BLANK, CONFIG)
+
+
+def test_a_result_becomes_an_observation_with_its_tensors() -> None:
+    seen = decoded(result())
+    assert seen.ending is Ending.COMPLETED
+    assert np.array_equal(seen.outputs[0][0].array(), VALUES.reshape(2, 2))
+    assert seen.dispatches == 3
+    assert seen.adapter is not None and seen.adapter.software
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"index": 1},
+        {"outputs": [[{"name": "y", "dtype": "float32", "shape": [2, 3]}]]},
+        {"outputs": [[{"name": "y", "dtype": "float99", "shape": [2, 2]}]]},
+        {"outputs": [[{"name": "y", "dtype": "float32", "shape": [-2, -2]}]]},
+        {"outputs": [[{"name": "y", "dtype": "float32", "shape": [2**62, 2**62]}]]},
+        {"dispatches": -1},
+        {"ending": "splendid"},
+        {"errors": [{"stage": "nowhere", "message": "x"}]},
+        {"console": None},
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_our_harness_failing(changes: dict[str, object]) -> None:
+    seen = decoded(result(**changes))
+    assert seen.ending is Ending.HARNESS
+    assert seen.errors[0].stage is Stage.HARNESS
+    assert seen.outputs == ()
+
+
+@given(st.dictionaries(st.sampled_from(sorted(result())), JSON))
+def test_no_header_raises(changes: dict[str, object]) -> None:
+    assert decoded(result(**changes)).case == "case"
+
+
+def test_results_of_one_message_each_get_their_own_blobs() -> None:
+    frame = Frame(
+        {"results": [{"n": 1, "blob_count": 1}, {"n": 2, "blob_count": 0}, {"n": 3, "blob_count": 2}]},
+        (b"a", b"b", b"c"),
+    )
+    assert [(r.header["n"], r.blobs) for r in results_in(frame)] == [(1, (b"a",)), (2, ()), (3, (b"b", b"c"))]
+
+
+@given(JSON)
+def test_results_that_are_none_are_given_as_something_that_does_not_decode(results: object) -> None:
+    for each in results_in(Frame({"results": results}, (b"a",))):
+        assert decode_result(each, 0, BLANK, CONFIG).ending is Ending.HARNESS
+
+
+def test_node_placements_are_read_from_the_log_of_either_form() -> None:
+    place = "error: 2026-11-30 10:28:17.17 [V:onnxruntime:, session_state.cc:1151 VerifyEachNodeIsAssignedToAnEp]"
+    all_on_one = [f"{place}  All nodes placed on [CPUExecutionProvider]. Number of nodes: 1"]
+    assert [(p.provider, p.nodes) for p in parse_placements(all_on_one)] == [("CPUExecutionProvider", ())]
+    mixed = [
+        f"{place} Node placements",
+        f"{place}  Node(s) placed on [JsExecutionProvider]. Number of nodes: 2",
+        f"{place}   Conv (first)",
+        f"{place}   Conv (second)",
+        f"{place}  Node(s) placed on [CPUExecutionProvider]. Number of nodes: 1",
+        f"{place}   GridSample (third)",
+        "log: something else",
+    ]
+    assert [(p.provider, p.nodes) for p in parse_placements(mixed)] == [
+        ("JsExecutionProvider", ("Conv (first)", "Conv (second)")),
+        ("CPUExecutionProvider", ("GridSample (third)",)),
+    ]
