@@ -153,7 +153,7 @@ def group_query_attention(folder: Path) -> Path:
     return save_case(folder / "group_query_attention", model, inputs)
 
 
-def add(folder: Path, name: str = "add") -> Path:
-    """Add of two float32[2,3]: right everywhere."""
-    inputs = {"a": counting(2, 3), "b": counting(2, 3)}
+def add(folder: Path, name: str = "add", rows: int = 2) -> Path:
+    """Add of two float32[rows,3]: right everywhere."""
+    inputs = {"a": counting(rows, 3), "b": counting(rows, 3)}
     return save_case(folder / name, one_node("Add", inputs, TensorProto.FLOAT, opset=13, ir=7), inputs)

@@ -189,6 +189,15 @@ def test_check_speaks_the_language_of_git_bisect_run(shell: Shell) -> None:
     assert shell.run("check", OCTOBER, *case, CHROME_BIN="/nowhere/chrome").status == 130
 
 
+def test_cases_after_one_that_throws_in_a_kernel_get_their_own_right_verdicts(shell: Shell) -> None:
+    folders = [models.add(shell.folder, f"add_{n}", rows=n + 1) for n in range(9)]
+    folders.insert(2, models.average_pool(shell.folder))
+    done = shell.run("check", DECEMBER, *(word for folder in folders for word in ("--case", folder.name)))
+    verdicts = [text.split()[0] for text in done.err.splitlines() if text.startswith(("good", "bad", "skip"))]
+    assert verdicts == ["good", "good", "bad", *["good"] * 7]
+    assert done.status == 1
+
+
 def test_check_gives_no_verdict_when_nobody_can_read_it(shell: Shell) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

@@ -52,8 +52,14 @@ def check(
     With `git bisect start --term-old=broken --term-new=fixed`, use --expect new: git reads status 0 as old.
 
     \b
-    Exit status: 0 good, 1 bad, 125 skip; 128 and above are no verdict, at which `git bisect run` stops:
-    128 a bug of ours, 129 usage, 130 this machine cannot run it, 131 interrupted.
+    Exit status:
+    0    good
+    1    bad
+    125  skip: this revision cannot answer
+    128  a bug of ours              (at 128 and above `git bisect run` stops)
+    129  wrong usage
+    130  this machine cannot run it
+    131  interrupted
     """
     request = options.with_command(
         options.make_request(

@@ -42,16 +42,23 @@ def run(
 ) -> None:
     """Find the revision that broke (or fixed) a case.
 
-    Which of the two ends is older, and so whether a regression or a fix is looked for, follows from their order.
+    Which end is older follows from history, and whether it is a regression or a fix from what is seen there.
 
     \b
     bisect-bot run --good 1.20.1 --bad 1.21.0 --case ./my_model_test
-    bisect-bot run --bad 1.20.1 --good 1.30.0 --case model.onnx --dim batch=1 --backend webgpu
-    bisect-bot run --good 1.20.1 --bad 2025-02-06 --case a/ --case b/ --adapter hardware --out report
+    bisect-bot run --bad 1.20.1 --good 1.30.0 --case model.onnx --dim batch=1
+    bisect-bot run --good 1.20.1 --bad 2025-02-06 --case a/ --case b/
 
     \b
-    Exit status: 0 boundary found, 10 narrowed to a range, 11 the ends do not differ, 12 inconclusive,
-    13 stopped (go on with `bisect-bot resume`), 14 this machine cannot run it, 2 usage, 1 a bug of ours.
+    Exit status:
+    0   the boundary was found
+    10  narrowed to a range: the rest cannot be tested
+    11  the two ends do not differ
+    12  inconclusive
+    13  stopped: go on with `bisect-bot resume`
+    14  this machine cannot run it
+    2   wrong usage
+    1   a bug of ours
     """
     if source not in SOURCES:
         raise UsageError(f"unknown source {source!r}", f"Known sources: {', '.join(SOURCES)}.")

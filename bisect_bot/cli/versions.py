@@ -25,6 +25,10 @@ from bisect_bot.reports.escaping import line, shorten, terminal
 
 DATA_FILE = "published.toml"
 WIDE = 200
+LEGEND = Text(
+    "In the order of versions. main: built from a commit of main. beside: from a release or side branch that left\n"
+    "main at that commit; ≈ marks what was worked out from the sources. unknown: the commit was in no clone looked at."
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -70,6 +74,7 @@ def versions(
         console = Console(highlight=False)
         console.width = console.width if console.is_terminal else WIDE
         console.print(_table(builds, known, console.width))
+        console.print(LEGEND)
 
 
 def look_up(repo: Path, names: Sequence[str], cache: Path, fetching: Console | None) -> tuple[Known, ...]:

@@ -296,7 +296,9 @@ def _unanswered(revision: Revision, case: Case, observation: Observation, verdic
     problem = f"{revision.id}: {case.name} could not be answered here ({TRIES} tries): {verdict.reason}"
     if observation.ending in NO_ADAPTER_ENDINGS:
         return NoAdapter(problem, "Does the browser still have the adapter? See chrome://gpu.")
-    return MachineError(problem, "Close other programs that use the GPU, then: bisect-bot resume")
+    return MachineError(
+        problem, "See what else keeps this machine busy (or raise --probe-timeout), then: bisect-bot resume"
+    )
 
 
 def units(targets: Sequence[Target], backends: Sequence[str]) -> tuple[Unit, ...]:
