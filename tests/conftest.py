@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
@@ -24,6 +25,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keeps the tests' packages and journals away from the user's own cache."""
     os.environ.setdefault("BISECT_BOT_CACHE", str(paths.cache_root() / "tests"))
     config.stash[RAN] = 0
+    # What a shell starts in the background ignores Ctrl-C, and so would all that the tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -221,7 +221,7 @@ def test_a_check_is_no_run_to_go_on_with(shell: Shell) -> None:
 
 def test_a_killed_run_is_resumed_without_repeating_what_was_finished(shell: Shell) -> None:
     models.average_pool(shell.folder)
-    running = shell.start("run", "--good", "1.20.1", "--bad", "1.21.0", "--case", "average_pool", "--out", "report")
+    running = shell.start("run", "--good", OCTOBER, "--bad", DECEMBER, "--case", "average_pool", "--out", "report")
     assert running.stderr is not None
     seen = []
     for text in running.stderr:
@@ -267,7 +267,7 @@ def test_what_cannot_be_meant_is_one_line_and_exit_2(shell: Shell, words: list[s
 
 def test_ctrl_c_leaves_a_report_and_nothing_else(shell: Shell) -> None:
     models.average_pool(shell.folder)
-    running = shell.start("run", "--good", "1.20.1", "--bad", "1.21.0", "--case", "average_pool", "--out", "report")
+    running = shell.start("run", "--good", OCTOBER, "--bad", DECEMBER, "--case", "average_pool", "--out", "report")
     assert running.stderr is not None
     for text in running.stderr:
         if text.startswith("bad"):
