@@ -107,6 +107,7 @@ def test_a_regression_is_bracketed_from_a_model_of_the_users_own(shell: Shell) -
     assert all(proof["held"] for proof in report["proofs"])
     good = next(row for row in report["matrix"] if row["verdict"] == "good")
     assert (good["ran_on"], good["dispatches"]) == ("cpu", 0), "1.20.1 has no such kernel on WebGPU"
+    assert any("on the CPU" in warning and "on the GPU" in warning for warning in report["warnings"])
 
 
 def test_a_fix_is_found_without_being_told_and_the_change_of_implementation_is_said(shell: Shell) -> None:

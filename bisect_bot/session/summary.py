@@ -39,6 +39,8 @@ PRECEDENCE = (
     Result.SAME,
 )
 
+PLACES = {"cpu": "the CPU", "gpu": "the GPU", "mixed": "both CPU and GPU"}
+
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
@@ -185,15 +187,15 @@ def _warnings(answers: Sequence[Answer], bench: Bench) -> list[str]:
 
 def _moved(answer: Answer, trials: Sequence[Trial]) -> list[str]:
     """A sentence when the two sides of a boundary did not run in the same place: two programs are compared then."""
-    places = []
+    places: list[str] = []
     for revision in _sides(answer):
         own = (t.verdict for t in trials if t.cell == answer.cell and t.revision == revision.id)
-        places.append(next((v.ran_on for v in own if v.ran_on), None))
-    if len(places) < 2 or None in places or places[0] == places[1] or answer.cell.backend != "webgpu":
+        places += [v.ran_on for v in own if v.ran_on][:1]
+    if len(places) < 2 or places[0] == places[1] or answer.cell.backend != "webgpu":
         return []
     old, new = (revision.id for revision in _sides(answer))
     return [
-        f"{answer.cell}: {old} ran it on the {places[0]}, {new} on the {places[1]}: "
+        f"{answer.cell}: {old} ran it on {PLACES[places[0]]}, {new} on {PLACES[places[1]]}: "
         "what changed may be where it runs, rather than a kernel that was right before."
     ]
 

@@ -1,0 +1,116 @@
+"""A report says what was found, and what the reader must know to believe it as far as it goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bisect_bot import cases
+from bisect_bot.history import line, order_revisions
+from bisect_bot.model import (
+    Case,
+    Cell,
+    Direction,
+    Failure,
+    Outcome,
+    Report,
+    Request,
+    Result,
+    Signature,
+    Target,
+    Trial,
+    Verdict,
+)
+from bisect_bot.session.bench import Bench, Tools, Unit
+from bisect_bot.session.journal import Journal
+from bisect_bot.session.loop import Hunt, run_hunts
+from bisect_bot.session.summary import Circumstances, make_report
+from bisect_bot.session.watcher import Silent
+from bisect_bot.targets.browsers import load_config
+from tests.planted import planted_artifact, planted_bundle
+from tests.test_session_loop import Planted
+
+BUILDS = order_revisions(["1.20.1", "1.21.0-dev.20241024-d9ca84ef96", "1.21.0-dev.20241205-d27fecd3d3", "1.21.0"], {})
+CELL = Cell("case", "chrome", "webgpu")
+UNIT = Unit(Target("chrome", "/chrome", "1", "linux", "", "any"), "webgpu")
+BAD = Verdict(Outcome.BAD, "wrong", Signature(Failure.MISMATCH, "case", "y: all zero"), ran_on="gpu")
+GOOD = Verdict(Outcome.GOOD, "right", ran_on="cpu")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A bench that has tried nothing; called with 1.20.1 as good and 1.21.0 as bad."""
+    journal = Journal.open(tmp_path / "journal.sqlite3")
+    artifact = planted_artifact(tmp_path / "artifact")
+    tools = Tools(
+        journal,
+        lambda _seen, _case: GOOD,
+        "",
+        load_config(),
+        lambda _: (artifact, True),
+        lambda _: True,
+        lambda _revision, _backend: planted_bundle(),
+        Silent(),
+    )
+    case: Case = cases.smoke(tmp_path)
+    return Bench("session", Request("1.20.1", "1.21.0", ("case",)), (case,), case, tools)
+
+
+def report_of(bench: Bench, first_bad: str, *, swapped: bool = False, stop_after: int | None = None) -> Report:
+    """The report of a search over BUILDS that are bad from `first_bad` on (`swapped`: up to before it)."""
+    found = line(BUILDS, BUILDS[0], BUILDS[-1])
+    place = [r.id for r in BUILDS]
+
+    def verdict(name: str) -> Verdict:
+        return BAD if (place.index(name) >= place.index(first_bad)) != swapped else GOOD
+
+    hunt = Hunt(CELL, UNIT, found.main)
+    planted = Planted({CELL: lambda revision: verdict(revision.id).outcome})
+    run_hunts([hunt], found, planted, Silent())
+    asked = planted.asked[:stop_after]
+    bench.trials = [Trial(name, CELL, 1, verdict(name), purpose=purpose) for name, purpose in asked]
+    hunt.trials = bench.trials
+    return make_report([hunt.answer()], bench, Circumstances(BUILDS, (UNIT.target,), ("from outside",), 1.0))
+
+
+def test_a_found_boundary_says_its_direction_and_signature(bench: Bench) -> None:
+    report = report_of(bench, "1.21.0-dev.20241205-d27fecd3d3")
+    answer = report.cells[0]
+    assert (report.result, answer.direction) == (Result.FOUND, Direction.REGRESSION)
+    assert answer.signature == BAD.signature
+    assert answer.boundary is not None
+    assert answer.boundary.first_new.id == "1.21.0-dev.20241205-d27fecd3d3"
+    assert [proof.held for proof in report.proofs] == [True]
+    assert report.warnings[0] == "from outside"
+
+
+def test_two_sides_that_ran_in_different_places_are_pointed_out(bench: Bench) -> None:
+    report = report_of(bench, "1.21.0-dev.20241205-d27fecd3d3")
+    assert any("on the CPU" in text and "on the GPU" in text for text in report.warnings)
+
+
+def test_ends_that_are_the_other_way_round_than_was_said_are_pointed_out(bench: Bench) -> None:
+    report = report_of(bench, "1.21.0-dev.20241205-d27fecd3d3", swapped=True)
+    assert report.cells[0].direction is Direction.FIX
+    assert "1.20.1 was called good, but is bad for case on chrome/webgpu." in report.warnings
+    assert "1.21.0 was called bad, but is good for case on chrome/webgpu." in report.warnings
+
+
+def test_a_side_beside_main_is_pointed_out(bench: Bench) -> None:
+    report = report_of(bench, "1.21.0")
+    assert any(text.startswith("1.21.0 lies beside main") for text in report.warnings)
+
+
+@pytest.mark.parametrize(("tests", "direction"), [(1, None), (2, Direction.REGRESSION)])
+def test_a_stopped_search_names_a_direction_only_when_both_ends_are_known(
+    bench: Bench, tests: int, direction: Direction | None
+) -> None:
+    report = report_of(bench, "1.21.0-dev.20241205-d27fecd3d3", stop_after=tests)
+    assert (report.cells[0].result, report.cells[0].direction) == (Result.STOPPED, direction)
+
+
+def test_the_report_says_what_the_case_is(bench: Bench) -> None:
+    said = dict(report_of(bench, "1.21.0").environment)
+    assert said["case smoke"].startswith("Add (ai.onnx 12); ")
+    assert "float32[2, 3]" in said["case smoke"]
