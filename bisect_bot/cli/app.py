@@ -74,10 +74,9 @@ def _run(words: list[str], is_check: bool) -> int:
     try:
         # Commands end by typer.Exit, whose status is what is returned here.
         status = int(make_app()(words or ["--help"], standalone_mode=False) or 0)
-        if status != TYPER_INTERRUPTED:
-            return status if words else Exit.USAGE
-        status = Exit.STOPPED
-        complain("interrupted")
+        if status == TYPER_INTERRUPTED:
+            raise KeyboardInterrupt
+        return status if words else Exit.USAGE
     except (KeyboardInterrupt, typer.Abort):
         status = Exit.STOPPED
         complain("interrupted")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import typer
 
 from bisect_bot.cli import options
-from bisect_bot.cli.ending import default_out, finish
+from bisect_bot.cli.ending import finish, out_folder
 from bisect_bot.cli.show import LiveView
 from bisect_bot.model import Request
 from bisect_bot.session.run import run_request
@@ -30,7 +30,7 @@ def demo(out: options.OutOption = None, as_json: options.JsonOption = False) -> 
     \b
     bisect-bot demo
     """
-    request = replace(options.with_command(DEMO), out=str(out.absolute()) if out else default_out())
+    request = replace(options.with_command(DEMO), out=out_folder(out))
     with LiveView() as view, open_workshop(view) as workshop:
         report = run_request(request, workshop)
     finish(report, request.out, as_json=as_json)

@@ -25,14 +25,14 @@ DEFAULT_OUT = "bisect-bot-reports"
 SESSION = "{session}"
 
 
-def default_out() -> str:
-    """Where reports go unless told: below the current folder, by the session's name."""
-    return str(Path.cwd() / DEFAULT_OUT / SESSION)
+def out_folder(out: Path | None) -> str:
+    """The folder of `--out` as an absolute path; unless told, one below the current folder by the session's name."""
+    return str((out or Path(DEFAULT_OUT) / SESSION).absolute())
 
 
 def finish(report: Report, out: str | None, *, as_json: bool) -> None:
     """Writes and prints `report`, and ends the command with the status of its result."""
-    folder = Path((out or default_out()).replace(SESSION, report.session))
+    folder = Path((out or out_folder(None)).replace(SESSION, report.session))
     written = write(report, folder)
     if as_json:
         typer.echo(dumps(report))

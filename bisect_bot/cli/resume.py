@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bisect_bot.cli import options
-from bisect_bot.cli.ending import finish
+from bisect_bot.cli.ending import finish, out_folder
 from bisect_bot.cli.show import LiveView
 from bisect_bot.session.run import resume_session
 from bisect_bot.session.workshop import open_workshop
@@ -33,4 +33,4 @@ def resume(
     """
     with LiveView() as view, open_workshop(view) as workshop:
         request, report = resume_session(session, workshop)
-    finish(report, str(out.absolute()) if out else request.out, as_json=as_json)
+    finish(report, out_folder(out) if out else request.out, as_json=as_json)

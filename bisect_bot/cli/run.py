@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bisect_bot.cli import options
-from bisect_bot.cli.ending import default_out, finish
+from bisect_bot.cli.ending import finish, out_folder
 from bisect_bot.cli.show import LiveView
 from bisect_bot.errors import UsageError
 from bisect_bot.session.run import plan, run_request
@@ -78,7 +78,7 @@ def run(
             probe_timeout=probe_timeout,
             browser_arg=browser_arg,
             source=source,
-            out=str(out.absolute()) if out else default_out(),
+            out=out_folder(out),
         )
     )
     if only_plan and as_json:

@@ -35,15 +35,14 @@ def choose_target(browser: Browser, wish: str, extra: tuple[str, ...], config: B
 def plain_target(browser: Browser, wish: str, extra: tuple[str, ...], flag_set: str = "") -> Target:
     """The target without a look at its adapter, as for a backend that needs none."""
     return Target(
-        browser.name,
-        str(browser.executable),
-        browser.version,
-        sys.platform,
-        flag_set,
-        wish,
-        None,
-        extra,
-        browser.product,
+        name=browser.name,
+        executable=str(browser.executable),
+        version=browser.version,
+        platform=sys.platform,
+        flags=flag_set,
+        wish=wish,
+        extra_args=extra,
+        product=browser.product,
     )
 
 

@@ -119,12 +119,13 @@ class _Run:
         first = len(self.done)
         if self.probe.isolate or (self.probe.smoke is not None and first == 0):
             return range(first, first + 1)
+        batch = range(first, min(first + BATCH_CASES, len(self.probe.in_order)))
         size = 0
-        for index in range(first, min(first + BATCH_CASES, len(self.probe.in_order))):
+        for index in batch:
             size += size_of(self.probe.in_order[index])
             if size > BATCH_BYTES:
                 return range(first, max(index, first + 1))
-        return range(first, min(first + BATCH_CASES, len(self.probe.in_order)))
+        return batch
 
     def _interrupted(self, message: Message) -> None:
         """Records what it means that the page says something else than a result while a case is in flight."""

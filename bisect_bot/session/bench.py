@@ -178,21 +178,15 @@ class Bench:
         """Runs `probe` until every case has an answer that may be believed, and journals each."""
         keys = probe_keys(probe, self.tools.rules)
         answers: dict[int, tuple[Observation, Verdict]] = {}
-        violent: Counter[tuple[int, str]] = Counter()
-        smoke_crashed: Counter[str] = Counter()
+        violent: Counter[tuple[str, str]] = Counter()
         for tries_left in reversed(range(TRIES)):
-            smoked, seen, seconds = self._observe(revision, probe, purpose, tries_left, smoke_crashed)
+            smoked, seen, seconds = self._observe(revision, probe, purpose, tries_left, violent)
             # Whether a build fits together is asked again in the next session: only then may it be recalled.
             kept_as = attempt if smoked and smoked.outcome is Outcome.GOOD else None
             for index, (case, observation) in enumerate(zip(probe.cases, seen, strict=False)):
                 if index in answers:
                     continue
-                verdict = self.tools.judge(observation, case)
-                violence = violence_of(observation)
-                if violence:
-                    violent[index, violence] += 1
-                    verdict = if_repeated(verdict, case, violent[index, violence])
-                verdict = after_smoke(smoked, verdict)
+                verdict = after_smoke(smoked, self._judge(keys[index], observation, case, violent))
                 pair = self._keep(keys[index], kept_as, revision, observation, verdict, seconds)
                 if pair[1].outcome is not Outcome.INFRA:
                     answers[index] = pair
@@ -205,11 +199,11 @@ class Bench:
         return [answers[index] for index in range(len(probe.cases))]
 
     def _observe(
-        self, revision: Revision, probe: Probe, purpose: str, tries_left: int, smoke_crashed: Counter[str]
+        self, revision: Revision, probe: Probe, purpose: str, tries_left: int, violent: Counter[tuple[str, str]]
     ) -> tuple[Verdict | None, list[Observation], float]:
         """One run of `probe`, with the smoke case before it where this artifact was not smoked yet.
 
-        `smoke_crashed` counts the smoke case's violent endings. Returns the smoke case's verdict (None: not
+        `violent` counts violent endings by key. Returns the smoke case's verdict (None: not
         answered), the cases' observations (none when the browser did not start and tries are left), and the seconds
         that each took. Raises NoBrowser when none are left.
         """
@@ -234,14 +228,19 @@ class Bench:
         seconds = (time.monotonic() - begin) / len(seen)
         if known:
             return known[1], seen, seconds
-        verdict = self.tools.judge(seen[0], self.smoke)
-        violence = violence_of(seen[0])
-        if violence:
-            smoke_crashed[violence] += 1
-            verdict = if_repeated(verdict, self.smoke, smoke_crashed[violence])
+        verdict = self._judge(smoke_key, seen[0], self.smoke, violent)
         kept_as = 1 if verdict.outcome is Outcome.GOOD else None
         verdict = self._keep(smoke_key, kept_as, revision, seen[0], verdict, seconds)[1]
         return (None if verdict.outcome is Outcome.INFRA else verdict), seen[1:], seconds
+
+    def _judge(self, key: str, observation: Observation, case: Case, violent: Counter[tuple[str, str]]) -> Verdict:
+        """The verdict of an observation; a violent ending is counted in `violent` and believed when it repeats."""
+        verdict = self.tools.judge(observation, case)
+        violence = violence_of(observation)
+        if violence is None:
+            return verdict
+        violent[key, violence] += 1
+        return if_repeated(verdict, case, violent[key, violence])
 
     def _keep(
         self,

@@ -143,7 +143,9 @@ class Journal:
 
     def report(self, name: str | None) -> Report | None:
         """The report of a session, named as for `session`, or None while it has none. Raises UnknownSession."""
-        rows = self._all("SELECT report FROM sessions WHERE id = ?", self.session(name).id)
+        query = "SELECT report FROM sessions WHERE id = ?"
+        # A whole id needs no look at the other sessions.
+        rows = self._all(query, name) or self._all(query, self.session(name).id)
         text = rows[0][0]
         return None if text is None else self._load(REPORT, text)
 
