@@ -64,7 +64,7 @@ def test_the_same_seed_gives_the_same_case_and_another_seed_another(tmp_path: Pa
 
 def test_free_dimensions_get_their_size_by_name(tmp_path: Path) -> None:
     path = saved(tmp_path / "m.onnx", identity_model(shape=("batch", 2, None)))
-    case = cases.load(str(path), root=tmp_path / "cache", dims={"batch": 3, "x:2": 4}, seed=0)
+    case = cases.load(str(path), cases.Making(tmp_path / "cache", {"batch": 3, "x:2": 4}, 0))
     assert case.data_sets[0].inputs[0].shape == (3, 2, 4)
 
 
@@ -91,7 +91,7 @@ def test_a_size_that_no_case_uses_is_refused_with_the_names_there_are(tmp_path: 
 def test_each_of_several_cases_takes_the_sizes_that_are_its_own(tmp_path: Path) -> None:
     one = saved(tmp_path / "one.onnx", identity_model(shape=("batch",)))
     two = saved(tmp_path / "two.onnx", identity_model(shape=("length",)))
-    made = cases.load_all([str(one), str(two)], root=tmp_path / "cache", dims={"batch": 3, "length": 5}, seed=0)
+    made = cases.load_all([str(one), str(two)], cases.Making(tmp_path / "cache", {"batch": 3, "length": 5}, 0))
     assert [case.data_sets[0].inputs[0].shape for case in made] == [(3,), (5,)]
 
 
@@ -100,7 +100,7 @@ def test_two_cases_of_one_name_are_told_apart_and_a_repeated_one_is_taken_once(t
     for number in (1, 2):
         (tmp_path / str(number)).mkdir()
         paths.append(str(saved(tmp_path / str(number) / "model.onnx", identity_model(shape=(number,)))))
-    made = cases.load_all([*paths, paths[0]], root=tmp_path / "cache", dims={}, seed=0)
+    made = cases.load_all([*paths, paths[0]], cases.Making(tmp_path / "cache", {}, 0))
     assert [case.name for case in made] == [f"model@{case.digest[:8]}" for case in made]
     assert len({case.name for case in made}) == 2
 

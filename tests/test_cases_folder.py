@@ -288,6 +288,6 @@ def test_a_name_with_control_characters_is_shown_without_them(tmp_path: Path) ->
 
 def test_an_output_without_a_declared_shape_is_no_fault_of_the_model(tmp_path: Path) -> None:
     folder = models.add(tmp_path)
-    case = cases.load(str(folder), root=tmp_path / "cache", dims={}, seed=0)
+    case = cases.load(str(folder), cases.Making(tmp_path / "cache", {}, 0))
     assert case.data_sets[0].expected[0].shape == (2, 3)
     assert sorted(p.name for p in case.model.parent.iterdir()) == ["case.json", "model.onnx", "test_data_set_0"]

@@ -41,7 +41,7 @@ def identity_folder(folder: Path) -> Path:
 
 
 def load(path: Path | str, root: Path, *, seed: int = 0, **dims: int) -> Case:
-    return cases.load(str(path), root=root, dims=dims, seed=seed)
+    return cases.load(str(path), cases.Making(root, dims, seed))
 
 
 def test_the_sample_folder_is_a_case_with_the_models_names_and_the_files_values(tmp_path: Path) -> None:

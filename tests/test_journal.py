@@ -30,6 +30,7 @@ from bisect_bot.model import (
     Report,
     Request,
     Result,
+    Step,
     Tensor,
     Verdict,
 )
@@ -43,7 +44,7 @@ GOOD = Verdict(Outcome.GOOD, "all outputs match")
 WRITER = """
 import sys
 from pathlib import Path
-from bisect_bot.model import Ending, Observation, Outcome, Request, Tensor, Verdict
+from bisect_bot.model import Ending, Observation, Outcome, Request, Step, Tensor, Verdict
 from bisect_bot.session.journal import Journal
 
 path, key, name, rows = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
@@ -53,7 +54,7 @@ with Journal.open(path) as journal:
     session = journal.start_session(Request("1", "2", ("c",)))
     for attempt in range(rows):
         tensor = Tensor("y", "uint8", (5000,), bytes([attempt % 256]) * 5000)
-        seen = Observation(name, "a", "b", "webgpu", Ending.COMPLETED, outputs=((tensor,),))
+        seen = Observation(name, "a", "b", "webgpu", Ending.COMPLETED, steps=(Step(outputs=((tensor,),)),))
         stands, _ = journal.record(session, key, attempt, "r", seen, Verdict(Outcome.GOOD, name), 0.1)
         print(attempt, stands.case, flush=True)
 """
@@ -102,7 +103,9 @@ def rest_of(process: subprocess.Popen[str]) -> list[str]:
 
 def seen(case: str = "conv", *data: bytes) -> Observation:
     outputs = (tuple(Tensor(f"y{i}", "uint8", (len(d),), d) for i, d in enumerate(data)),) if data else ()
-    return Observation(case, "sha256:1", "ort.webgpu.min.mjs", "webgpu", Ending.COMPLETED, outputs=outputs)
+    return Observation(
+        case, "sha256:1", "ort.webgpu.min.mjs", "webgpu", Ending.COMPLETED, steps=(Step(outputs=outputs),)
+    )
 
 
 def report(session: str) -> Report:

@@ -29,7 +29,7 @@ def result(**changes: object) -> dict[str, object]:
     return {
         "index": 0,
         "ending": "completed",
-        "outputs": [[{"name": "y", "dtype": "float32", "shape": [2, 2]}]],
+        "steps": [{"name": "", "outputs": [[{"name": "y", "dtype": "float32", "shape": [2, 2]}]]}],
         "times_ms": [["run", 1.5]],
         "errors": [],
         "console": [],
@@ -58,10 +58,10 @@ def test_a_result_becomes_an_observation_with_its_tensors() -> None:
     "changes",
     [
         {"index": 1},
-        {"outputs": [[{"name": "y", "dtype": "float32", "shape": [2, 3]}]]},
-        {"outputs": [[{"name": "y", "dtype": "float99", "shape": [2, 2]}]]},
-        {"outputs": [[{"name": "y", "dtype": "float32", "shape": [-2, -2]}]]},
-        {"outputs": [[{"name": "y", "dtype": "float32", "shape": [2**62, 2**62]}]]},
+        {"steps": [{"name": "", "outputs": [[{"name": "y", "dtype": "float32", "shape": [2, 3]}]]}]},
+        {"steps": [{"name": "", "outputs": [[{"name": "y", "dtype": "float99", "shape": [2, 2]}]]}]},
+        {"steps": [{"name": "", "outputs": [[{"name": "y", "dtype": "float32", "shape": [-2, -2]}]]}]},
+        {"steps": [{"name": "", "outputs": [[{"name": "y", "dtype": "float32", "shape": [2**62, 2**62]}]]}]},
         {"dispatches": -1},
         {"ending": "splendid"},
         {"errors": [{"stage": "nowhere", "message": "x"}]},

@@ -22,6 +22,7 @@ from bisect_bot.model import (
     Request,
     Revision,
     Stage,
+    Step,
     Target,
     Verdict,
 )
@@ -236,8 +237,8 @@ def test_a_violent_ending_is_believed_only_when_it_repeats(tmp_path: Path, endin
 
 def test_a_lost_device_is_believed_only_when_it_repeats(tmp_path: Path) -> None:
     (case,) = planted_cases(tmp_path, "gpu")
-    outputs = (case.data_sets[0].expected,)
-    seen = Observation(case.name, "", "", "webgpu", Ending.COMPLETED, outputs, gpu_errors=("device lost (unknown): x",))
+    steps = (Step(outputs=(case.data_sets[0].expected,)),)
+    seen = Observation(case.name, "", "", "webgpu", Ending.COMPLETED, steps, gpu_errors=("device lost (unknown): x",))
     assert violence_of(seen) == "device lost"
     assert violence_of(replace(seen, gpu_errors=("GPUValidationError: x",))) is None
     verdict = judge(seen, case, TOLERANCES, RULES)
@@ -255,6 +256,6 @@ def test_no_verdict_passes_a_smoke_case_that_is_not_good(outcome: Outcome) -> No
 
 def test_the_real_smoke_case_is_good_when_its_outputs_are_right(tmp_path: Path) -> None:
     case: Case = smoke_case(tmp_path)
-    outputs = tuple(data_set.expected for data_set in case.data_sets)
-    seen = Observation(case.name, "", "", "wasm", Ending.COMPLETED, outputs)
+    steps = (Step(outputs=tuple(data_set.expected for data_set in case.data_sets)),)
+    seen = Observation(case.name, "", "", "wasm", Ending.COMPLETED, steps)
     assert judge(seen, case, TOLERANCES, RULES).outcome is Outcome.GOOD

@@ -21,6 +21,7 @@ from bisect_bot.model import (
     PageError,
     Placement,
     Stage,
+    Step,
     Tensor,
     Verdict,
 )
@@ -44,7 +45,13 @@ def make_case(*sets: tuple[Tensor, ...]) -> Case:
 
 CASE = make_case((tensor(WANTED),))
 SEEN = Observation(
-    "pool", "sha256:0", "ort.webgpu.min.mjs", "webgpu", Ending.COMPLETED, ((tensor(WANTED),),), dispatches=3
+    "pool",
+    "sha256:0",
+    "ort.webgpu.min.mjs",
+    "webgpu",
+    Ending.COMPLETED,
+    (Step(outputs=((tensor(WANTED),),)),),
+    dispatches=3,
 )
 
 
@@ -53,11 +60,11 @@ def judged(observation: Observation, case: Case = CASE) -> Verdict:
 
 
 def gave(*values: float) -> Observation:
-    return replace(SEEN, outputs=((tensor(list(values)),),))
+    return replace(SEEN, steps=(Step(outputs=((tensor(list(values)),),)),))
 
 
 def failed(message: str, stage: Stage = Stage.RUN, **changes: object) -> Observation:
-    seen = replace(SEEN, ending=Ending.ERROR, outputs=(), errors=(PageError(stage, message),))
+    seen = replace(SEEN, ending=Ending.ERROR, steps=(), errors=(PageError(stage, message),))
     return replace(seen, **changes)  # type: ignore[arg-type]
 
 
@@ -139,13 +146,13 @@ def test_two_builds_that_are_wrong_in_the_same_way_by_other_numbers_have_one_sig
 
 def test_outputs_are_found_by_name_whatever_their_order() -> None:
     case = make_case((tensor([1.0], "a"), tensor([2.0], "b")))
-    verdict = judged(replace(SEEN, outputs=((tensor([2.0], "b"), tensor([1.0], "a")),)), case)
+    verdict = judged(replace(SEEN, steps=(Step(outputs=((tensor([2.0], "b"), tensor([1.0], "a")),)),)), case)
     assert (verdict.outcome, verdict.reason) == (Outcome.GOOD, "2 outputs match (largest error 0)")
 
 
 def test_missing_unexpected_and_otherwise_typed_outputs_are_bad() -> None:
     case = make_case((tensor([1.0], "a"), tensor([2.0], "b")))
-    verdict = judged(replace(SEEN, outputs=((tensor([1.0], "a", "float64"), tensor([1.0], "c")),)), case)
+    verdict = judged(replace(SEEN, steps=(Step(outputs=((tensor([1.0], "a", "float64"), tensor([1.0], "c")),)),)), case)
     assert verdict.outcome is Outcome.BAD
     assert verdict.signature is not None
     assert verdict.signature.message == "a: other type; b: missing; c: unexpected"
@@ -154,7 +161,7 @@ def test_missing_unexpected_and_otherwise_typed_outputs_are_bad() -> None:
 
 def test_every_data_set_is_compared_and_the_wrong_one_named() -> None:
     case = make_case((tensor(WANTED),), (tensor(WANTED),))
-    verdict = judged(replace(SEEN, outputs=((tensor(WANTED),), (tensor([0.0, 0.0, 0.0]),))), case)
+    verdict = judged(replace(SEEN, steps=(Step(outputs=((tensor(WANTED),), (tensor([0.0, 0.0, 0.0]),))),)), case)
     assert "in test_data_set_1" in verdict.reason
     assert [c.matches for c in verdict.comparisons] == [True, False]
 
@@ -232,14 +239,14 @@ def test_an_adapter_that_the_build_did_not_get_is_the_machines_fault() -> None:
 
 def test_wrong_outputs_count_before_an_error_in_a_later_data_set() -> None:
     case = make_case((tensor(WANTED),), (tensor(WANTED),))
-    verdict = judged(failed("boom", outputs=((tensor([0.0, 0.0, 0.0]),),)), case)
+    verdict = judged(failed("boom", steps=(Step(outputs=((tensor([0.0, 0.0, 0.0]),),)),)), case)
     assert verdict.signature is not None
     assert verdict.signature.kind is Failure.MISMATCH
 
 
 @pytest.mark.parametrize(("ending", "kind"), [(Ending.CRASH, Failure.CRASH), (Ending.HANG, Failure.HANG)])
 def test_a_crash_and_a_hang_are_failures_of_their_own_kind(ending: Ending, kind: Failure) -> None:
-    verdict = judged(replace(SEEN, ending=ending, outputs=(), errors=(PageError(Stage.RUN, "whatever 17"),)))
+    verdict = judged(replace(SEEN, ending=ending, steps=(), errors=(PageError(Stage.RUN, "whatever 17"),)))
     assert verdict.outcome is Outcome.BAD
     assert verdict.signature is not None
     assert (verdict.signature.kind, verdict.signature.case) == (kind, "pool")
@@ -259,7 +266,7 @@ def test_a_crash_and_a_hang_are_failures_of_their_own_kind(ending: Ending, kind:
 def test_what_the_machine_could_not_answer_is_infra_with_the_reason(ending: Ending, says: str) -> None:
     adapter = Adapter("google", "swiftshader", software=True)
     errors = (PageError(Stage.HARNESS, "the\x1b[31m details"),)
-    verdict = judged(replace(SEEN, ending=ending, outputs=(), adapter=adapter, errors=errors))
+    verdict = judged(replace(SEEN, ending=ending, steps=(), adapter=adapter, errors=errors))
     assert (verdict.outcome, verdict.signature, verdict.ran_on) == (Outcome.INFRA, None, None)
     assert says in verdict.reason
     assert verdict.reason.endswith("the details")
@@ -274,7 +281,7 @@ def test_text_from_outside_reaches_no_verdict_unstripped() -> None:
     evil = "\x1b[2Jgone\u202e\n\x07"
     case = make_case((tensor([1.0], evil),))
     verdicts = [judged(failed(evil, stage)) for stage in Stage]
-    verdicts += [judged(replace(SEEN, gpu_errors=(evil,))), judged(replace(SEEN, outputs=((),)), case)]
+    verdicts += [judged(replace(SEEN, gpu_errors=(evil,))), judged(replace(SEEN, steps=(Step(outputs=((),)),)), case)]
     for verdict in verdicts:
         texts = [verdict.reason, verdict.signature.message if verdict.signature else ""]
         assert all(text.isprintable() for text in texts)

@@ -131,7 +131,7 @@ def bundle_for(version: str, backend: str, wish: str = "default") -> Bundle:
         raise BuildUnusable(f"{version} has no bundle {name}: it came with {load().first_with(name)}")
     if backend not in found.backends:
         raise BuildUnusable(f"the bundle {name} of {version} ({found.file}) has no backend {backend}")
-    return Bundle(name, found.file, found.loader, found.implementation(backend))
+    return Bundle(name, found.file, found.loader, found.implementation(backend), tuple(found.backends))
 
 
 def needed_files(version: str) -> frozenset[str]:

@@ -7,58 +7,52 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from bisect_bot.cases.bare import fill_from_model, free_dimensions
 from bisect_bot.cases.builtin import demo, smoke
 from bisect_bot.cases.files import read
 from bisect_bot.cases.folder import copy_folder
+from bisect_bot.cases.making import Making, Source
 from bisect_bot.cases.models import parse_model, signature
 from bisect_bot.cases.pin import external_files, load_pinned, pin
 from bisect_bot.cases.text import one_line
 from bisect_bot.errors import CaseError
 from bisect_bot.model import Case
 
-__all__ = ["demo", "describe", "external_files", "load", "load_all", "load_pinned", "smoke"]
+__all__ = ["Making", "demo", "describe", "external_files", "load", "load_all", "load_pinned", "smoke"]
 
 _SHOWN_OPERATORS = 6
 _BUILTIN: Mapping[str, Callable[[Path], Case]] = {"builtin:smoke": smoke, "builtin:demo": demo}
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """What a text names: how to make its case, and the free dimensions that it has."""
-
-    make: Callable[[Path, Mapping[str, int], int], Case]
-    free: tuple[str, ...] = ()
+def load(text: str, making: Making) -> Case:
+    """The first case that `text` names, as `load_all`."""
+    return load_all([text], making)[0]
 
 
-def load(text: str, *, root: Path, dims: Mapping[str, int], seed: int) -> Case:
-    """The case that `text` names, pinned under `root` (the cache's root).
+def load_all(texts: Sequence[str], making: Making) -> tuple[Case, ...]:
+    """The cases that `texts` name, pinned, in their order and without repetitions.
 
-    `text` is a folder with `model.onnx` and `test_data_set_*`, a `.onnx` model, `builtin:smoke` or `builtin:demo`.
-    For a model, `dims` gives free dimensions their size and `seed` makes the inputs. Raises CaseError for a case
-    that cannot be read or run and for a name in `dims` that it does not have, DiskFull when no space is left.
-    """
-    return load_all([text], root=root, dims=dims, seed=seed)[0]
-
-
-def load_all(texts: Sequence[str], *, root: Path, dims: Mapping[str, int], seed: int) -> tuple[Case, ...]:
-    """The cases that `texts` name, as `load`, in their order and without repetitions.
-
-    A name in `dims` must be a free dimension of at least one of them. Two different cases of the same name are
-    told apart by the beginning of their digest (`name@1a2b3c4d`).
+    A text is a folder with `model.onnx` and `test_data_set_*`, a `.onnx` model, `builtin:smoke` or `builtin:demo`.
+    A name in `making.dims` must be a free dimension of at least one of them. Two different cases of the same name
+    are told apart by the beginning of their digest (`name@1a2b3c4d`). Raises CaseError for a case that cannot be
+    read or run and for a name in `dims` that none has, DiskFull when no space is left.
     """
     sources = [_source(text) for text in texts]
-    unused = sorted(set(dims) - {name for source in sources for name in source.free})
+    unused = sorted(set(making.dims) - {name for source in sources for name in source.free})
     if unused:
         known = ", ".join(dict.fromkeys(name for source in sources for name in source.free)) or "none"
         raise CaseError(
             f"no case has a free dimension {one_line(', '.join(unused))}", f"free dimensions are: {one_line(known)}"
         )
-    made = (source.make(root, {n: dims[n] for n in source.free if n in dims}, seed) for source in sources)
-    return _told_apart(tuple({(case.name, case.digest): case for case in made}.values()))
+    made = [
+        case
+        for source in sources
+        for case in source.make(replace(making, dims={n: s for n, s in making.dims.items() if n in source.free}))
+    ]
+    return _told_apart(tuple({(case.name, case.digest, case.page): case for case in made}.values()))
 
 
 def describe(case: Case) -> str:
@@ -75,10 +69,10 @@ def describe(case: Case) -> str:
     return one_line(text, limit=400)
 
 
-def _source(text: str) -> _Source:
+def _source(text: str) -> Source:
     """The kind of `text`, decided by what lies there. Manifests, archives and scripts get their line here."""
     if text in _BUILTIN:
-        return _Source(lambda root, dims, seed: _BUILTIN[text](root))
+        return Source(lambda making: [_BUILTIN[text](making.root)])
     try:
         path = Path(text).expanduser().absolute()
         folder, found = path.is_dir(), path.exists()
@@ -96,22 +90,22 @@ def _source(text: str) -> _Source:
     )
 
 
-def _from_folder(path: Path, text: str) -> _Source:
+def _from_folder(path: Path, text: str) -> Source:
     def fill(destination: Path) -> str:
         copy_folder(path, destination, text)
         return "files"
 
-    return _Source(lambda root, dims, seed: pin(fill, name=_name(path.resolve().name), label=text, root=root))
+    return Source(lambda making: [pin(fill, name=_name(path.resolve().name), label=text, root=making.root)])
 
 
-def _from_model(path: Path, text: str) -> _Source:
-    def make(root: Path, dims: Mapping[str, int], seed: int) -> Case:
+def _from_model(path: Path, text: str) -> Source:
+    def make(making: Making) -> list[Case]:
         def fill(destination: Path) -> str:
-            return fill_from_model(path, destination, text, dims, seed)
+            return fill_from_model(path, destination, text, making.dims, making.seed)
 
-        return pin(fill, name=_name(path.stem), label=text, root=root)
+        return [pin(fill, name=_name(path.stem), label=text, root=making.root)]
 
-    return _Source(make, free_dimensions(signature(parse_model(read(path, text), text), text)))
+    return Source(make, free_dimensions(signature(parse_model(read(path, text), text), text)))
 
 
 def _name(text: str) -> str:

@@ -25,22 +25,12 @@ class Expect(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Adds the command to `app`."""
-    app.command("check")(check)
+    app.command("check")(options.takes(options.CaseOptions)(check))
 
 
 def check(
     revision: Annotated[str, typer.Argument(help="The revision: version, commit of a build, or date.")],
-    case: options.CaseOption,
-    target: options.TargetOption = ["chrome"],  # noqa: B006
-    backend: options.BackendOption = ["webgpu"],  # noqa: B006
-    adapter: options.AdapterOption = "any",
-    bundle: options.BundleOption = "default",
-    dim: options.DimOption = [],  # noqa: B006
-    seed: options.SeedOption = 0,
-    isolate: options.IsolateOption = False,
-    case_timeout: options.CaseTimeoutOption = 60.0,
-    probe_timeout: options.ProbeTimeoutOption = 600.0,
-    browser_arg: options.BrowserArgOption = [],  # noqa: B006
+    asked: options.CaseOptions,
     expect: Annotated[Expect, typer.Option(help="Which side of the change a good verdict means.")] = Expect.OLD,
 ) -> None:
     """Test one revision. Good only when every case is good.
@@ -62,21 +52,7 @@ def check(
     131  interrupted
     """
     request = options.with_command(
-        options.make_request(
-            good=revision,
-            bad=revision,
-            case=case,
-            target=target,
-            backend=backend,
-            adapter=adapter,
-            bundle=bundle,
-            dim=dim,
-            seed=seed,
-            isolate=isolate,
-            case_timeout=case_timeout,
-            probe_timeout=probe_timeout,
-            browser_arg=browser_arg,
-        ),
+        asked.request(good=revision, bad=revision),
         "check",
     )
     with LiveView() as view, open_workshop(view) as workshop:

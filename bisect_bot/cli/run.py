@@ -18,24 +18,14 @@ SOURCES = ("auto", "published")
 
 def register(app: typer.Typer) -> None:
     """Adds the command to `app`."""
-    app.command("run")(run)
+    app.command("run")(options.takes(options.CaseOptions)(run))
 
 
 def run(
     good: Annotated[str, typer.Option(help="A revision where the case is good: version, commit of a build, or date.")],
     bad: Annotated[str, typer.Option(help="A revision where the case is bad.")],
-    case: options.CaseOption,
-    target: options.TargetOption = ["chrome"],  # noqa: B006 - typer copies it
-    backend: options.BackendOption = ["webgpu"],  # noqa: B006
+    asked: options.CaseOptions,
     source: Annotated[str, typer.Option(help="Which revisions are searched: auto, published.")] = "auto",
-    adapter: options.AdapterOption = "any",
-    bundle: options.BundleOption = "default",
-    dim: options.DimOption = [],  # noqa: B006
-    seed: options.SeedOption = 0,
-    isolate: options.IsolateOption = False,
-    case_timeout: options.CaseTimeoutOption = 60.0,
-    probe_timeout: options.ProbeTimeoutOption = 600.0,
-    browser_arg: options.BrowserArgOption = [],  # noqa: B006
     out: options.OutOption = None,
     only_plan: Annotated[bool, typer.Option("--plan", help="Say what would be searched, and stop.")] = False,
     as_json: options.JsonOption = False,
@@ -62,25 +52,7 @@ def run(
     """
     if source not in SOURCES:
         raise UsageError(f"unknown source {source!r}", f"Known sources: {', '.join(SOURCES)}.")
-    request = options.with_command(
-        options.make_request(
-            good=good,
-            bad=bad,
-            case=case,
-            target=target,
-            backend=backend,
-            adapter=adapter,
-            bundle=bundle,
-            dim=dim,
-            seed=seed,
-            isolate=isolate,
-            case_timeout=case_timeout,
-            probe_timeout=probe_timeout,
-            browser_arg=browser_arg,
-            source=source,
-            out=out_folder(out),
-        )
-    )
+    request = options.with_command(asked.request(good=good, bad=bad, source=source, out=out_folder(out)))
     if only_plan and as_json:
         raise UsageError("--plan has no JSON form", "Leave out --json, or --plan.")
     with LiveView() as view, open_workshop(view) as workshop:

@@ -42,8 +42,10 @@ class Trial:
 class Request:
     """What the user asked for, as text that can be stored and asked again.
 
-    `command` is what to type to ask the same, `kind` which command it was (`run` or `check`: only runs can be
-    taken up again). `pinned` names the pinned cases (name, digest) that `cases` meant when it was first asked.
+    `command` is what to type to ask the same, `kind` which command it was (`run`, `check`, `matrix`, `verify`: only
+    runs can be taken up again). `pinned` names the pinned cases (name, digest) that `cases` meant when it was first
+    asked, `pages` the page group of each. `runs` to `feed` are the plan that each case is run by; `against` says what
+    outputs are compared with. A `matrix` names `revisions` instead of two ends.
     """
 
     good: str
@@ -65,6 +67,20 @@ class Request:
     pinned: tuple[tuple[str, str], ...] = ()
     command: str = ""
     kind: str = "run"
+    runs: int = 1
+    recreate: int = 0
+    sessions: int = 1
+    fresh_pages: int = 0
+    between: str = ""
+    frames: int = 0
+    feed: tuple[tuple[str, str], ...] = ()
+    initial_state: str = "given"
+    against: str = "reference"
+    require_provider: str = ""
+    foreground: tuple[str, ...] = ()
+    any_failure: bool = False
+    revisions: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
 
 
 # --- reports ------------------------------------------------------------------------------------

@@ -61,12 +61,14 @@ class Bundle:
 
     `implementation` names who computes (`jsep`: WebGPU kernels in TypeScript; `native`: the C++ WebGPU
     execution provider; `wasm`; `webgl`). Verdicts on either side of a change of it compare two programs.
+    `backends` are all that the file registers.
     """
 
     name: str
     file: str
     loader: Loader
     implementation: str
+    backends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +117,24 @@ class DataSet:
     expected: tuple[Tensor, ...]
 
 
+class CaseKind(StrEnum):
+    """What a case's file is: an ONNX model, or a JavaScript module that drives onnxruntime-web itself."""
+
+    MODEL = "model"
+    SCRIPT = "script"
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One thing that must hold: a model with data sets, pinned by content.
 
     `digest` covers the model, its external data, the inputs and the expected outputs. `model` is a file of
-    the pinned copy, so a later change of the user's files changes nothing. `reference` says where the
-    expected outputs come from (`files`, `onnxruntime 1.30.0 (CPU)`).
+    the pinned copy (of a script: its `repro.mjs`), so a later change of the user's files changes nothing.
+    `reference` says where the expected outputs come from (`files`, `onnxruntime 1.30.0 (CPU)`).
+
+    Cases with the same `page` that is not empty run in order in a page that no other case enters. With `feed`, the
+    data sets are frames of one recurrent run: before each but the first, the outputs of the frame before replace the
+    inputs, by (output, input).
     """
 
     name: str
@@ -129,6 +142,25 @@ class Case:
     model: Path
     data_sets: tuple[DataSet, ...]
     reference: str
+    kind: CaseKind = CaseKind.MODEL
+    page: str = ""
+    feed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How often, and around what, each case is run: some builds are right only the first time.
+
+    A session is created and run `runs` times, then released and created anew `recreate` times, each time run as
+    often. `sessions` of the same model are alive and run in turn. With `between`, a session of that case is created
+    and run between two runs of ours. All that is done again in `fresh_pages` further pages.
+    """
+
+    runs: int = 1
+    recreate: int = 0
+    sessions: int = 1
+    fresh_pages: int = 0
+    between: Case | None = None
 
 
 # --- targets ------------------------------------------------------------------------------------
@@ -211,11 +243,12 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageError:
-    """An exception as the page saw it."""
+    """An exception as the page saw it; `step` names the step of the plan that it happened in (empty: the first)."""
 
     stage: Stage
     message: str
     stack: str = ""
+    step: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +260,26 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One pass over all data sets of a case: a run of its plan. `name` is empty for the first.
+
+    `outputs` has one tuple of tensors per data set that completed, in order. `gpu_errors` are those that came up
+    in it.
+    """
+
+    name: str = ""
+    outputs: tuple[tuple[Tensor, ...], ...] = ()
+    gpu_errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """What came back from running one case with one artifact on one target: raw, nothing judged.
 
-    `outputs` has one tuple of tensors per data set that completed, in order. Times are milliseconds inside
-    the page, by step. `dispatches` counts GPU compute dispatches of the case. `backend` is the one
-    execution provider that the session was created with.
+    `steps` are the runs of the plan that were begun, in order; an error, a crash or a hang ends the list. Times are
+    milliseconds inside the page, by what took them. `dispatches` counts GPU compute dispatches of the case.
+    `backend` is the one execution provider that the session was created with; of a script `providers` are those
+    that it asked for, session by session.
     """
 
     case: str
@@ -240,7 +287,7 @@ class Observation:
     bundle: str
     backend: str
     ending: Ending
-    outputs: tuple[tuple[Tensor, ...], ...] = ()
+    steps: tuple[Step, ...] = ()
     times_ms: tuple[tuple[str, float], ...] = ()
     console: tuple[str, ...] = ()
     errors: tuple[PageError, ...] = ()
@@ -248,6 +295,12 @@ class Observation:
     dispatches: int = 0
     placements: tuple[Placement, ...] = ()
     adapter: Adapter | None = None
+    providers: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def outputs(self) -> tuple[tuple[Tensor, ...], ...]:
+        """The outputs of the first step, by data set."""
+        return self.steps[0].outputs if self.steps else ()
 
 
 # --- verdicts -----------------------------------------------------------------------------------
@@ -266,20 +319,55 @@ class Failure(StrEnum):
     """The kinds of failure that a signature names."""
 
     MISMATCH = "mismatch"
+    ALL_ZERO = "all-zero"
+    CONSTANT = "constant"
+    NAN = "nan"
     ERROR = "error"
+    KERNEL_ERROR = "kernel-error"  # the runtime names the operator whose kernel failed
     GPU_ERROR = "gpu-error"
+    DEVICE_LOST = "device-lost"
     CRASH = "crash"
     HANG = "hang"
-    FALLBACK = "fallback"
+    FALLBACK = "fallback"  # ran elsewhere than where it had to
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What makes a failure *this* failure, equal between revisions that fail in the same way."""
+    """What makes a failure *this* failure, equal between revisions that fail in the same way.
+
+    `when` is empty for what is wrong from the first run on, else the step of the plan or the frame that first went
+    wrong (`run 2`, `created again`, `frame 13`).
+    """
 
     kind: Failure
     case: str
     message: str
+    when: str = ""
+
+    def same_failure(self, other: Signature) -> bool:
+        """Whether both are the same failure, whatever the case is called."""
+        return (self.kind, self.message, self.when) == (other.kind, other.message, other.when)
+
+
+@dataclass(frozen=True, slots=True)
+class Foreground:
+    """A share that is watched: of the elements of `output` (empty: of each output) that lie above `threshold`."""
+
+    output: str
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What a user asks of a run beyond right values.
+
+    `provider` must compute the nodes whose operators are `operators` (none named: all nodes). `foreground` are
+    shares to be reported.
+    """
+
+    provider: str = ""
+    operators: tuple[str, ...] = ()
+    foreground: tuple[Foreground, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +384,9 @@ class Comparison:
     """One output compared with its expected tensor. `first` lists up to ten mismatches in index order.
 
     Errors are over the elements finite on both sides; `problem` is set where no element-wise comparison was
-    possible (missing output, other type or shape).
+    possible (missing output, other type or shape). `step` is that of the plan (empty: the first). `cosine` is the
+    similarity of both as vectors, `channels` the largest absolute error by index of axis 1, `foreground` the share of
+    elements above the watched threshold, actual and expected.
     """
 
     data_set: str
@@ -312,6 +402,10 @@ class Comparison:
     all_zero: bool = False
     all_equal: bool = False
     problem: str | None = None
+    step: str = ""
+    cosine: float | None = None
+    channels: tuple[float, ...] = ()
+    foreground: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

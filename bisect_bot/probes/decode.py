@@ -9,7 +9,7 @@ from dataclasses import replace
 import pydantic
 
 from bisect_bot.harness.frames import Frame
-from bisect_bot.model import Adapter, Ending, Observation, PageError, Stage, Tensor
+from bisect_bot.model import Adapter, Ending, Observation, PageError, Stage, Step, Tensor
 from bisect_bot.probes.placements import parse_placements
 from bisect_bot.targets.browsers import BrowserConfig
 
@@ -54,6 +54,15 @@ class PostedError(pydantic.BaseModel):
     stage: Stage
     message: str
     stack: str = ""
+    step: str = ""
+
+
+class PostedStep(pydantic.BaseModel):
+    """One step of a case's plan."""
+
+    name: str
+    outputs: tuple[tuple[PostedTensor, ...], ...]
+    gpu_errors: tuple[str, ...] = ()
 
 
 class PostedResult(pydantic.BaseModel):
@@ -61,7 +70,7 @@ class PostedResult(pydantic.BaseModel):
 
     index: int
     ending: Ending
-    outputs: tuple[tuple[PostedTensor, ...], ...]
+    steps: tuple[PostedStep, ...]
     times_ms: tuple[tuple[str, float], ...]
     errors: tuple[PostedError, ...]
     console: tuple[str, ...]
@@ -92,7 +101,7 @@ def decode_result(frame: Frame, index: int, blank: Observation, config: BrowserC
         posted = PostedResult.model_validate(frame.header)
         if posted.index != index:
             raise ValueError(f"the answer is for case {posted.index}, not {index}")
-        outputs = _outputs(posted, frame)
+        steps = _steps(posted, frame)
     except ValueError as error:
         return replace(blank, errors=(PageError(Stage.HARNESS, f"the page's answer makes no sense: {error}"),))
     # The adapter of the device in use; before there is one, the adapter that was found.
@@ -101,10 +110,10 @@ def decode_result(frame: Frame, index: int, blank: Observation, config: BrowserC
     return replace(
         blank,
         ending=posted.ending,
-        outputs=outputs,
+        steps=steps,
         times_ms=posted.times_ms,
         console=posted.console[-KEPT_CONSOLE_LINES:],
-        errors=tuple(PageError(e.stage, e.message, e.stack) for e in posted.errors),
+        errors=tuple(PageError(e.stage, e.message, e.stack, e.step) for e in posted.errors),
         gpu_errors=posted.gpu_errors,
         dispatches=posted.dispatches,
         placements=parse_placements(posted.console),
@@ -112,10 +121,16 @@ def decode_result(frame: Frame, index: int, blank: Observation, config: BrowserC
     )
 
 
-def _outputs(posted: PostedResult, frame: Frame) -> tuple[tuple[Tensor, ...], ...]:
+def _steps(posted: PostedResult, frame: Frame) -> tuple[Step, ...]:
     blobs = iter(frame.blobs)
-    outputs = tuple(tuple(_tensor(t, next(blobs, None)) for t in run) for run in posted.outputs)
-    return outputs if posted.ending == Ending.COMPLETED else ()
+    return tuple(
+        Step(
+            step.name,
+            tuple(tuple(_tensor(t, next(blobs, None)) for t in run) for run in step.outputs),
+            step.gpu_errors,
+        )
+        for step in posted.steps
+    )
 
 
 def _tensor(posted: PostedTensor, blob: bytes | None) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from bisect_bot.model import Case
 from bisect_bot.probes.types import Probe
@@ -11,13 +11,16 @@ from bisect_bot.probes.types import Probe
 LOG_VERBOSE = 0
 
 
-def jobs(probe: Probe, indices: Iterable[int], adapter_attempts: int) -> tuple[dict[str, object], tuple[bytes, ...]]:
-    """Header and blobs of the message that makes the page run the cases at `indices` of `probe.in_order`."""
+def jobs(probe: Probe, indices: Sequence[int], adapter_attempts: int) -> tuple[dict[str, object], tuple[bytes, ...]]:
+    """Header and blobs of the message that makes the page run the cases at `indices` of `probe.in_order`.
+
+    They share a backend: a batch never spans a smoke case and others.
+    """
     blobs: list[bytes] = []
     file = probe.bundle.file
     header: dict[str, object] = {
         "kind": "cases",
-        "backend": probe.backend,
+        "backend": probe.backend_of(indices[0]),
         # A bundle finds its WebAssembly beside itself; one in a folder of its own is told where it lies. Telling
         # the others would make those that have the glue inside load it from a file instead.
         "bundle": {

@@ -117,15 +117,12 @@ class _Run:
     def _batch(self) -> range:
         """The cases sent to the page in one message: so many small ones that their way there costs nothing."""
         first = len(self.done)
-        if self.probe.isolate or (self.probe.smoke is not None and first == 0):
-            return range(first, first + 1)
-        batch = range(first, min(first + BATCH_CASES, len(self.probe.in_order)))
-        size = 0
-        for index in batch:
+        size = size_of(self.probe.in_order[first])
+        for index in range(first + 1, len(self.probe.in_order)):
             size += size_of(self.probe.in_order[index])
-            if size > BATCH_BYTES:
-                return range(first, max(index, first + 1))
-        return batch
+            if size > BATCH_BYTES or index - first == BATCH_CASES or not self.probe.shares_page(index):
+                return range(first, index)
+        return range(first, len(self.probe.in_order))
 
     def _interrupted(self, message: Message) -> None:
         """Records what it means that the page says something else than a result while a case is in flight."""
@@ -206,7 +203,7 @@ class _Run:
             case=case.name,
             artifact=self.probe.artifact.digest,
             bundle=self.probe.bundle.file,
-            backend=self.probe.backend,
+            backend=self.probe.backend_of(len(self.done)),
             ending=ending,
             errors=(PageError(stage, why),),
             adapter=self.probe.target.adapter,

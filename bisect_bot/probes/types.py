@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from bisect_bot.model import Artifact, Bundle, Case, Ending, Observation, Target
+from bisect_bot.model import Artifact, Bundle, Case, Ending, Observation, Plan, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +17,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What to run: the smoke case, if any, in a page of its own, and then the cases.
+    """What to run: the smoke case, if any, in a page of its own for each of `smoke_backends`, and then the cases.
 
-    With `isolate`, each case gets a page of its own; else they share one until a case fails.
+    With `isolate`, each case gets a page of its own; else those of one `Case.page` share one until a case fails.
+    `plan` says how often each case is run; the smoke case is run once.
     """
 
     artifact: Artifact
@@ -28,15 +29,33 @@ class Probe:
     backend: str
     cases: tuple[Case, ...]
     smoke: Case | None = None
+    smoke_backends: tuple[str, ...] = ()
     isolate: bool = False
     limits: Limits = Limits()
+    plan: Plan = field(default_factory=Plan)
 
     @property
     def in_order(self) -> tuple[Case, ...]:
-        """All that is run, the smoke case first."""
-        return (self.smoke, *self.cases) if self.smoke else self.cases
+        """All that is run, the smoke case first, once for each of its backends."""
+        return (*(self.smoke for _ in self.smoke_backends if self.smoke), *self.cases)
+
+    @property
+    def smokes(self) -> int:
+        """How many of `in_order` are the smoke case."""
+        return len(self.in_order) - len(self.cases)
+
+    def backend_of(self, index: int) -> str:
+        """The execution provider that the case at `index` of `in_order` is run with."""
+        return self.smoke_backends[index] if index < self.smokes else self.backend
+
+    def shares_page(self, index: int) -> bool:
+        """Whether the case at `index` of `in_order` may run in the page of the case before it."""
+        if self.isolate or index <= self.smokes:
+            return False
+        return self.in_order[index].page == self.in_order[index - 1].page
 
     def needs_fresh_page(self, seen: Observation, index: int) -> bool:
         """Whether the page is of no more use after `seen`: one failed kernel makes all later calls fail."""
         failed = seen.ending != Ending.COMPLETED or bool(seen.gpu_errors)
-        return failed or self.isolate or (self.smoke is not None and index == 0)
+        after = index + 1
+        return failed or (after < len(self.in_order) and not self.shares_page(after))

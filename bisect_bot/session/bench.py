@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bisect_bot.errors import BuildUnusable, MachineError, NoAdapter, NoBrowser, UnknownRevision
@@ -21,6 +21,7 @@ from bisect_bot.model import (
     Failure,
     Observation,
     Outcome,
+    Plan,
     Request,
     Revision,
     Signature,
@@ -105,7 +106,9 @@ class Bench:
             verdict = Verdict(Outcome.SKIP, f"no artifact: {error}")
             return self._add(Trial(revision.id, unit.cell(c), attempt, verdict, purpose=purpose) for c in self.cases)
         limits = Limits(self.request.case_timeout_s, self.request.probe_timeout_s)
-        probe = Probe(artifact, bundle, unit.target, unit.backend, self.cases, None, self.request.isolate, limits)
+        probe = Probe(
+            artifact, bundle, unit.target, unit.backend, self.cases, isolate=self.request.isolate, limits=limits
+        )
         recalled = self._recall(probe, attempt)
         if recalled is None and not self._is_intact(revision, artifact):
             artifact, _ = self._fetch(revision)
@@ -207,31 +210,35 @@ class Bench:
         answered), the cases' observations (none when the browser did not start and tries are left), and the seconds
         that each took. Raises NoBrowser when none are left.
         """
-        smoke_probe = replace(probe, cases=(self.smoke,), isolate=True)
-        (smoke_key,) = probe_keys(smoke_probe, self.tools.rules)
-        known = self.tools.journal.recall(smoke_key, 1)
+        keys = {backend: self._smoke_key(probe, backend) for backend in smoke_backends(probe)}
+        known = {backend: answer for backend, key in keys.items() if (answer := self.tools.journal.recall(key, 1))}
+        asked = tuple(backend for backend in keys if backend not in known)
         what = f"{purpose}: {revision.id}"
         self.tools.watcher.doing(f"{what}: starting the browser")
 
         def on_case(index: int, _seen: Observation) -> None:
-            done = index + (1 if known else 0)
+            done = max(0, index + 1 - len(asked))
             self.tools.watcher.doing(f"{what}: {done} of {len(probe.cases)} cases")
 
         begin = time.monotonic()
         self.tally["probes"] += 1
         try:
-            seen = run_probe(replace(probe, smoke=None if known else self.smoke), self.tools.browsers, on_case)
+            seen = run_probe(replace(probe, smoke=self.smoke, smoke_backends=asked), self.tools.browsers, on_case)
         except NoBrowser:
             if not tries_left:
                 raise
             return None, [], 0.0
         seconds = (time.monotonic() - begin) / len(seen)
-        if known:
-            return known[1], seen, seconds
-        verdict = self._judge(smoke_key, seen[0], self.smoke, violent)
-        kept_as = 1 if verdict.outcome is Outcome.GOOD else None
-        verdict = self._keep(smoke_key, kept_as, revision, seen[0], verdict, seconds)[1]
-        return (None if verdict.outcome is Outcome.INFRA else verdict), seen[1:], seconds
+        verdicts = {backend: answer[1] for backend, answer in known.items()}
+        for backend, observation in zip(asked, seen, strict=False):
+            verdict = self._judge(keys[backend], observation, self.smoke, violent)
+            kept_as = 1 if verdict.outcome is Outcome.GOOD else None
+            verdicts[backend] = self._keep(keys[backend], kept_as, revision, observation, verdict, seconds)[1]
+        return worst_smoke(verdicts), seen[len(asked) :], seconds
+
+    def _smoke_key(self, probe: Probe, backend: str) -> str:
+        alone = replace(probe, cases=(self.smoke,), isolate=True, backend=backend, plan=Plan())
+        return probe_keys(alone, self.tools.rules)[0]
 
     def _judge(self, key: str, observation: Observation, case: Case, violent: Counter[tuple[str, str]]) -> Verdict:
         """The verdict of an observation; a violent ending is counted in `violent` and believed when it repeats."""
@@ -259,6 +266,24 @@ def _named(verdict: Verdict, case: Case) -> Verdict:
     """A recalled verdict under the name that the case has now: keys hold content, not names."""
     signature = verdict.signature
     return replace(verdict, signature=replace(signature, case=case.name)) if signature else verdict
+
+
+def smoke_backends(probe: Probe) -> tuple[str, ...]:
+    """What the smoke case is run with before a build is believed: wasm, where the bundle has it, and what is tested.
+
+    A build whose WebAssembly does not fit its JavaScript fails on wasm too, whatever is wrong with the GPU.
+    """
+    return tuple(dict.fromkeys(b for b in ("wasm", probe.backend) if b == probe.backend or b in probe.bundle.backends))
+
+
+def worst_smoke(verdicts: Mapping[str, Verdict]) -> Verdict | None:
+    """What the smoke case's verdicts by backend say together, None when one of them was not answered."""
+    if any(verdict.outcome is Outcome.INFRA for verdict in verdicts.values()):
+        return None
+    failed = {backend: verdict for backend, verdict in verdicts.items() if verdict.outcome is not Outcome.GOOD}
+    for backend, verdict in failed.items():
+        return replace(verdict, reason=f"on {backend}: {verdict.reason}")
+    return next(iter(verdicts.values()))
 
 
 def after_smoke(smoked: Verdict | None, verdict: Verdict) -> Verdict:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import itertools
 import json
 import secrets
 import sqlite3
@@ -288,23 +289,25 @@ def _dump(kind: TypeAdapter[T], value: T) -> str:
 
 def _strip(observation: Observation) -> tuple[Observation, list[bytes]]:
     """The observation with empty tensors, and their data in order."""
-    data = [tensor.data for outputs in observation.outputs for tensor in outputs]
-    empty = tuple(tuple(replace(tensor, data=b"") for tensor in outputs) for outputs in observation.outputs)
-    return replace(observation, outputs=empty), data
+    data = [tensor.data for step in observation.steps for outputs in step.outputs for tensor in outputs]
+    return _with_data(observation, itertools.repeat(b"")), data
 
 
 def _restore(observation: Observation, lengths: list[int], data: bytes) -> Observation:
     """The reverse of `_strip`. Raises ValueError when `data` has another length than it had."""
     if sum(lengths) != len(data):
         raise ValueError(f"{len(data)} bytes of tensors instead of {sum(lengths)}")
-    sizes = iter(lengths)
-    position = 0
-    restored = []
-    for outputs in observation.outputs:
-        tensors = []
-        for tensor in outputs:
-            end = position + next(sizes)
-            tensors.append(replace(tensor, data=data[position:end]))
-            position = end
-        restored.append(tuple(tensors))
-    return replace(observation, outputs=tuple(restored))
+    ends = list(itertools.accumulate(lengths, initial=0))
+    return _with_data(observation, (data[begin:end] for begin, end in itertools.pairwise(ends)))
+
+
+def _with_data(observation: Observation, pieces: Iterator[bytes]) -> Observation:
+    """The observation with the next of `pieces` as the data of each tensor."""
+    steps = tuple(
+        replace(
+            step,
+            outputs=tuple(tuple(replace(tensor, data=next(pieces)) for tensor in outputs) for outputs in step.outputs),
+        )
+        for step in observation.steps
+    )
+    return replace(observation, steps=steps)

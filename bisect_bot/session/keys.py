@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from bisect_bot.model import Case
+from bisect_bot.model import Case, Plan
 from bisect_bot.probes import Probe
 from bisect_bot.verdicts import JUDGE_VERSION
 
@@ -15,7 +16,7 @@ def probe_keys(probe: Probe, tolerances: str) -> tuple[str, ...]:
     """One key per case of `probe.cases`. `tolerances` is a digest of the rules that outputs are compared by.
 
     Cases that share a page can influence each other (some bugs need just that), so a case's key names all
-    cases of its page and their order; with `isolate` it names the case alone.
+    cases of its page and their order; with `isolate` it names the case alone. The plan belongs to what was run.
     """
     shared = {
         "artifact": probe.artifact.digest,
@@ -25,16 +26,25 @@ def probe_keys(probe: Probe, tolerances: str) -> tuple[str, ...]:
         "limit": probe.limits.case_s,
         "judge": JUDGE_VERSION,
         "tolerances": tolerances,
+        "plan": _plan(probe.plan),
     }
-    page = _page(probe.cases)
     return tuple(
-        _digest({**shared, "page": _page((case,)) if probe.isolate else page, "index": 0 if probe.isolate else index})
-        for index, case in enumerate(probe.cases)
+        _digest({**shared, "page": [case.digest for case in page], "index": index})
+        for page in _pages(probe)
+        for index in range(len(page))
     )
 
 
-def _page(cases: Sequence[Case]) -> list[str]:
-    return [case.digest for case in cases]
+def _pages(probe: Probe) -> Iterable[list[Case]]:
+    """The cases by the page that they share."""
+    if probe.isolate:
+        return ([case] for case in probe.cases)
+    return (list(cases) for _, cases in itertools.groupby(probe.cases, key=lambda case: case.page))
+
+
+def _plan(plan: Plan) -> list[object]:
+    between = plan.between.digest if plan.between else None
+    return [plan.runs, plan.recreate, plan.sessions, plan.fresh_pages, between]
 
 
 def _digest(parts: dict[str, object]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -71,10 +72,23 @@ class Workshop:
     def pin(self, request: Request) -> tuple[Request, tuple[Case, ...]]:
         """The cases of `request` and the request with them pinned; those of a pinned one are found by digest."""
         if request.pinned:
-            return request, tuple(case_files.load_pinned(digest, name, self.cache) for name, digest in request.pinned)
+            pages = itertools.zip_longest(request.pinned, request.pages, fillvalue="")
+            return request, tuple(
+                replace(case_files.load_pinned(digest, name, self.cache), page=page) for (name, digest), page in pages
+            )
         self.watcher.doing("reading the cases")
-        found = case_files.load_all(request.cases, root=self.cache, dims=dict(request.dims), seed=request.seed)
-        return replace(request, pinned=tuple((case.name, case.digest) for case in found)), found
+        making = case_files.Making(
+            root=self.cache,
+            dims=dict(request.dims),
+            seed=request.seed,
+            frames=request.frames,
+            feed=request.feed,
+            initial_state=request.initial_state,
+            repo=request.repo,
+        )
+        found = case_files.load_all(request.cases, making)
+        pinned = tuple((case.name, case.digest) for case in found)
+        return replace(request, pinned=pinned, pages=tuple(case.page for case in found)), found
 
     def smoke(self) -> Case:
         """The trivial case that each new artifact runs first."""

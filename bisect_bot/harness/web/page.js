@@ -155,13 +155,15 @@
     const session = await timed('create', () => ort.InferenceSession.create(new Uint8Array(blobs[one.model]), options));
     try {
       result.stage = 'run';
+      const step = { name: '', outputs: [], gpu_errors: [] };
+      result.steps.push(step);
       for (const dataSet of one.data_sets) {
         const feeds = {};
         for (const tensor of dataSet.inputs) {
           feeds[tensor.name] = toOrt(tensor, blobs[tensor.blob]);
         }
         const fetched = await timed('run', () => session.run(feeds));
-        result.outputs.push(Object.keys(fetched).map((name) => fromOrt(name, fetched[name], outputBlobs)));
+        step.outputs.push(Object.keys(fetched).map((name) => fromOrt(name, fetched[name], outputBlobs)));
       }
       await gpu.settle();
     } finally {
@@ -175,7 +177,7 @@
   }
 
   async function doCase(job, one, blobs) {
-    const result = { index: one.index, ending: 'error', stage: 'harness', outputs: [], errors: [] };
+    const result = { index: one.index, ending: 'error', stage: 'harness', steps: [], errors: [] };
     result.times_ms = [];
     result.found = null;
     const outputBlobs = [];
