@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -72,9 +71,11 @@ class Workshop:
     def pin(self, request: Request) -> tuple[Request, tuple[Case, ...]]:
         """The cases of `request` and the request with them pinned; those of a pinned one are found by digest."""
         if request.pinned:
-            pages = itertools.zip_longest(request.pinned, request.pages, fillvalue="")
+            # A journal of an earlier version names no pages.
+            pages = request.pages or ("",) * len(request.pinned)
             return request, tuple(
-                replace(case_files.load_pinned(digest, name, self.cache), page=page) for (name, digest), page in pages
+                replace(case_files.load_pinned(digest, name, self.cache), page=page)
+                for (name, digest), page in zip(request.pinned, pages, strict=True)
             )
         self.watcher.doing("reading the cases")
         making = case_files.Making(
