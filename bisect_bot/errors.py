@@ -57,6 +57,10 @@ class CaseError(UsageError):
     """A case that cannot be read: corrupt model, missing outputs, unsupported element type."""
 
 
+class CaseUnsupported(CaseError):
+    """A sound case that no build can be given: strings, sequences, element types that onnxruntime-web does not have."""
+
+
 class ConfigError(UsageError):
     """A configuration file that does not fit its schema."""
 

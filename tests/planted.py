@@ -13,6 +13,11 @@ from bisect_bot.model import Artifact, Bundle, Case, DataSet, Loader, Tensor
 RUNTIME = """
 class Tensor { constructor(type, data, dims) { this.type = type; this.data = data; this.dims = dims; } }
 let poisoned = false;
+let released = 0;
+const alive = new Set();
+const models = new Set();
+const pages = Number(sessionStorage.pages || 0) + 1;
+sessionStorage.pages = pages;
 class InferenceSession {
   static async create(bytes, options) {
     const words = new TextDecoder().decode(bytes).split(' ');
@@ -21,9 +26,29 @@ class InferenceSession {
     const session = new InferenceSession();
     session.words = words;
     session.outputNames = ['y'];
+    session.runs = 0;
+    session.afterRelease = released > 0;
+    alive.add(session);
+    models.add(words.join(' '));
     return session;
   }
+  isWrong() {
+    const words = this.words;
+    return (words.includes('wrong-on-second-run') && this.runs === 2) ||
+      (words.includes('wrong-after-recreate') && this.afterRelease) ||
+      (words.includes('wrong-with-two-sessions') && alive.size > 1 && models.size === 1) ||
+      (words.includes('wrong-while-other-alive') && alive.size > 1 && models.size > 1) ||
+      (words.includes('wrong-after-other') && alive.size === 1 && models.size > 1) ||
+      (words.includes('wrong-in-second-page') && pages === 2);
+  }
   async run(feeds) {
+    this.runs += 1;
+    if (this.words.includes('hang-on-second-run') && this.runs === 2) { for (;;) { } }
+    if (this.words.includes('throw-on-second-run') && this.runs === 2) { throw new Error('kernel failed'); }
+    if (this.words.includes('add')) {
+      const sum = feeds.x.data.map((value, i) => value + feeds.state.data[i]);
+      return { y: new Tensor('float32', sum, feeds.x.dims) };
+    }
     if (poisoned) { throw new Error('not allowed to be called recursively'); }
     const words = this.words;
     if (words.includes('throw')) { poisoned = true; throw new TypeError('kernel failed'); }
@@ -49,10 +74,17 @@ class InferenceSession {
       pass.dispatchWorkgroups(1);
       pass.end();
       device.queue.submit([encoder.finish()]);
+      if (words.includes('destroy-in-run')) { device.destroy(); }
+      this.device = device;
     }
-    return { y: feeds.x };
+    return { y: this.isWrong() ? new Tensor('float32', new Float32Array(6), [2, 3]) : feeds.x };
   }
-  async release() { if (this.words.includes('throw-in-release')) { throw new Error('cannot release'); } }
+  async release() {
+    released += 1;
+    alive.delete(this);
+    if (this.words.includes('destroy-on-release')) { this.device.destroy(); }
+    if (this.words.includes('throw-in-release')) { throw new Error('cannot release'); }
+  }
 }
 """
 MODULE = RUNTIME + "export { Tensor, InferenceSession };\n"

@@ -210,9 +210,8 @@ def test_external_data_is_pinned_beside_the_model(tmp_path: Path) -> None:
     (folder / "weights" / "w.bin").write_bytes(b"\0" * 8)
     case = load(folder, tmp_path / "cache")
     (folder / "weights" / "w.bin").unlink()
-    files = cases.external_files(case)
-    assert list(files) == ["weights/w.bin"]
-    assert files["weights/w.bin"].read_bytes() == b"\0" * 8
+    assert case.external == ("weights/w.bin",)
+    assert (case.model.parent / "weights" / "w.bin").read_bytes() == b"\0" * 8
 
 
 @pytest.mark.parametrize(
@@ -291,3 +290,28 @@ def test_an_output_without_a_declared_shape_is_no_fault_of_the_model(tmp_path: P
     case = cases.load(str(folder), cases.Making(tmp_path / "cache", {}, 0))
     assert case.data_sets[0].expected[0].shape == (2, 3)
     assert sorted(p.name for p in case.model.parent.iterdir()) == ["case.json", "model.onnx", "test_data_set_0"]
+
+
+@pytest.mark.parametrize("place", ["input", "dimension", "location"])
+def test_names_in_a_model_that_are_no_text_are_refused(tmp_path: Path, place: str) -> None:
+    model = identity_model(shape=("ABCD",)) if place == "dimension" else identity_model()
+    if place == "input":
+        model.graph.input[0].name = model.graph.node[0].input[0] = "ABCD"
+    if place == "location":
+        weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+        weight.external_data.add(key="location", value="ABCD")
+        model.graph.initializer.append(weight)
+    tensor = helper.make_tensor("x", TensorProto.FLOAT, [2], [0.0, 0.0])
+    folder = write_folder(tmp_path / "c", model, [tensor], [tensor])
+    content = (folder / "model.onnx").read_bytes()
+    (folder / "model.onnx").write_bytes(content.replace(b"ABCD", b"\xff\xfe\xfdD"))
+    with pytest.raises(CaseError, match="holds a name that is no text") as caught:
+        load(folder, tmp_path / "cache")
+    assert str(caught.value).isprintable()
+
+
+def test_more_dimensions_than_an_array_can_have_are_refused(tmp_path: Path) -> None:
+    folder = identity_folder(tmp_path / "case")
+    (folder / OUTPUT).write_bytes(_tensor(TensorProto.FLOAT, [1] * 65, b"\0" * 4))
+    with pytest.raises(CaseError, match=r"output_0\.pb has 65 dimensions, more than 64"):
+        load(folder, tmp_path / "cache")

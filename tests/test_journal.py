@@ -501,6 +501,42 @@ def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path)
     assert "move the file away" in refused(path, "another program").advice
 
 
+def test_a_journal_of_the_version_before_controls_is_read_on(path: Path) -> None:
+    with Journal.open(path) as journal:
+        journal.record(journal.start_session(REQUEST), "key", 1, "1.20.1", seen(), GOOD, 1.0)
+    connection = sqlite3.connect(path)
+    connection.execute("ALTER TABLE observations DROP COLUMN control")
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    for _ in range(2):
+        with Journal.open(path) as journal:
+            assert journal.recall("key", 1) == (seen(), GOOD)
+            assert journal.due([("key", 1)]) == [], "what was believed before stays so"
+    with Journal.open(path) as journal:
+        journal.record(journal.start_session(REQUEST), "key", 2, "1.20.1", seen(), GOOD, 1.0)
+        assert journal.due([("key", 1), ("key", 2)]) == [("key", 2)]
+
+
+def test_a_control_confirms_or_voids_what_waited_for_it(path: Path) -> None:
+    with Journal.open(path) as journal:
+        session = journal.start_session(REQUEST)
+        for attempt in (1, 2, 3):
+            journal.record(session, "key", attempt, "1.20.1", seen(), GOOD, 1.0)
+        places = [("key", attempt) for attempt in (1, 2, 3)]
+        assert journal.due([*places, ("key", 4), ("other", 1)]) == places
+        journal.settle(places[:1], healthy=True)
+        journal.settle(places[:2], healthy=False)
+        assert journal.due(places) == places[2:]
+        assert [journal.recall(*place) is None for place in places] == [False, True, False]
+        fresh = Verdict(Outcome.BAD, "tested again")
+        assert journal.record(session, "key", 2, "1.20.1", seen(), fresh, 1.0)[1] == fresh
+        assert journal.recall("key", 2) == (seen(), fresh)
+    connection = sqlite3.connect(path)
+    kept = connection.execute("SELECT control, attempt FROM observations ORDER BY number").fetchall()
+    connection.close()
+    assert kept == [("healthy", 1), ("failed", None), ("due", 3), ("due", 2)], "a void row is kept for the record"
+
+
 def test_a_journal_of_a_newer_version_says_to_upgrade(path: Path) -> None:
     Journal.open(path).close()
     connection = sqlite3.connect(path)

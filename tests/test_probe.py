@@ -99,7 +99,7 @@ def test_a_bundle_that_does_not_load_says_so_for_all_cases(target: Target, tmp_p
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("word", ["hang", "wait", "leave"])
+@pytest.mark.parametrize("word", ["hang", "wait"])
 def test_a_case_that_gives_no_answer_is_a_hang_and_the_next_one_runs(target: Target, tmp_path: Path, word: str) -> None:
     seen = probe(target, tmp_path, "echo", word, "echo", limits=Limits(case_s=3, probe_s=60))
     assert endings(seen) == [Ending.COMPLETED, Ending.HANG, Ending.COMPLETED]
@@ -107,8 +107,9 @@ def test_a_case_that_gives_no_answer_is_a_hang_and_the_next_one_runs(target: Tar
 
 
 @pytest.mark.browser
-def test_a_case_that_reloads_the_page_is_an_error_of_its_own(target: Target, tmp_path: Path) -> None:
-    seen = probe(target, tmp_path, "reload", "echo")
+@pytest.mark.parametrize("word", ["reload", "leave"])
+def test_a_case_that_leaves_the_page_is_an_error_of_its_own(target: Target, tmp_path: Path, word: str) -> None:
+    seen = probe(target, tmp_path, word, "echo")
     assert endings(seen) == [Ending.ERROR, Ending.COMPLETED]
     assert "left or reloaded" in seen[0].errors[0].message
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bisect_bot.harness.frames import Frame
 from bisect_bot.model import Ending, Observation, Stage
-from bisect_bot.probes.decode import decode_result, results_in
+from bisect_bot.probes.decode import Progress, decode_progress, decode_result, results_in
 from bisect_bot.probes.placements import parse_placements
 from bisect_bot.targets.browsers import load_config
 
@@ -78,6 +78,36 @@ def test_an_answer_that_makes_no_sense_is_our_harness_failing(changes: dict[str,
 @given(st.dictionaries(st.sampled_from(sorted(result())), JSON))
 def test_no_header_raises(changes: dict[str, object]) -> None:
     assert decoded(result(**changes)).case == "case"
+
+
+def step(name: str, outputs: object) -> dict[str, object]:
+    return {"name": name, "outputs": outputs, "dispatches": 1}
+
+
+PROGRESS = {"index": 0, "step": "run 3", "steps": [step("run 2", [None])]}
+Y = [{"name": "y", "dtype": "float32", "shape": [2, 2]}]
+
+
+def test_outputs_that_did_not_travel_again_are_those_of_the_first_step() -> None:
+    seen = decoded(result(steps=[step("", [Y]), step("run 2", [None])]))
+    assert [s.name for s in seen.steps] == ["", "run 2"]
+    assert seen.steps[1].outputs == seen.outputs
+    assert seen.steps[1].dispatches == 1
+
+
+def test_steps_that_a_page_told_of_before_come_first() -> None:
+    first = decoded(result()).steps
+    progress = decode_progress(Frame(PROGRESS), 0, Progress(first, "run 2"))
+    assert (progress.step, [s.name for s in progress.steps]) == ("run 3", ["", "run 2"])
+    seen = decode_result(Frame(result(steps=[step("run 3", [None])])), 0, BLANK, CONFIG, progress)
+    assert [s.name for s in seen.steps] == ["", "run 2", "run 3"]
+    assert seen.steps[2].outputs == seen.outputs
+
+
+@pytest.mark.parametrize("changes", [{"index": 1}, {"step": None}, {"steps": [step("run 2", [None, None])]}])
+def test_progress_that_makes_no_sense_is_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError):
+        decode_progress(Frame({**PROGRESS, **changes}), 0, Progress(decoded(result()).steps, "run 2"))
 
 
 def test_results_of_one_message_each_get_their_own_blobs() -> None:

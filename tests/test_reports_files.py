@@ -1,4 +1,4 @@
-"""The report's files: both there, each whole, and a full disk named as such."""
+"""The report's files: all there, each whole, and a full disk named as such."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from bisect_bot.errors import DiskFull, UsageError
 from bisect_bot.reports.files import write
+from bisect_bot.reports.html_report import to_html
 from bisect_bot.reports.json_report import dumps
 from bisect_bot.reports.markdown import to_markdown
 from tests.test_reports_samples import found_regression, hostile, same
@@ -17,13 +18,14 @@ from tests.test_reports_samples import found_regression, hostile, same
 FULL = Path("/dev/full")
 
 
-def test_both_files_are_written_into_a_folder_that_is_made_for_them(tmp_path: Path) -> None:
+def test_all_files_are_written_into_a_folder_that_is_made_for_them(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "er"
     paths = write(found_regression(), out)
-    assert paths == (out / "report.json", out / "report.md")
+    assert paths == (out / "report.json", out / "report.md", out / "report.html")
     assert paths[0].read_text(encoding="utf-8") == dumps(found_regression())
     assert paths[1].read_text(encoding="utf-8") == to_markdown(found_regression())
-    assert sorted(path.name for path in out.iterdir()) == ["report.json", "report.md"]
+    assert paths[2].read_text(encoding="utf-8") == to_html(found_regression())
+    assert sorted(path.name for path in out.iterdir()) == ["report.html", "report.json", "report.md"]
 
 
 def test_a_second_report_takes_the_place_of_the_first(tmp_path: Path) -> None:
@@ -60,4 +62,4 @@ def test_a_full_disk_is_told_and_leaves_the_old_report_alone(tmp_path: Path) -> 
         write(same(), tmp_path)
     assert "make room" in caught.value.advice
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["result"] == "found"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "report.md"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.json", "report.md"]

@@ -12,12 +12,24 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from bisect_bot.model import Boundary, Mismatch, Outcome, Report, Revision
+from bisect_bot.model import Boundary, Failure, Mismatch, Outcome, Report, Result, Revision
 from bisect_bot.reports.json_report import dumps, to_json
-from tests.test_reports_samples import BUILDS, HOSTILE, POOL, SAMPLES, comparison, found_regression, hostile, trial
+from tests.test_reports_samples import (
+    BUILDS,
+    FRAMES,
+    HOSTILE,
+    POOL,
+    SAMPLES,
+    comparison,
+    drifting,
+    found_regression,
+    hostile,
+    trial,
+    verdict_table,
+)
 
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs" / "report.schema.json").read_text(encoding="utf-8"))
-EVERY = {**SAMPLES, "hostile": hostile()}
+EVERY = {**SAMPLES, "tested": verdict_table(), "hostile": hostile()}
 # What other tools read, by the design of schema 1.
 FIXED = [
     *("schema", "result", "direction", "boundary", "candidates", "cases", "targets", "matrix", "proofs", "counts"),
@@ -149,6 +161,61 @@ def test_the_path_of_the_browser_is_not_published() -> None:
     assert "/opt/browser" not in dumps(found_regression())
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+def test_the_error_of_every_step_and_frame_is_told_with_what_is_odd_about_it() -> None:
+    bad = next(row for row in to_json(drifting())["matrix"] if row["revision"] == BUILDS[4].id)
+    assert [step["data_set"] for step in bad["steps"]] == [f"frame {number}" for number in range(1, FRAMES + 1)]
+    assert [step["matches"] for step in bad["steps"]] == [True] * 8 + [False] * 5
+    assert bad["steps"][8] == {
+        "step": "",
+        "data_set": "frame 9",
+        "matches": False,
+        "max_abs_err": 0.98,
+        "cosine": 0.0,
+        "odd": "all zero",
+    }
+    assert bad["cosine"] == 0.0
+    assert bad["foreground"][8] == {
+        "step": "",
+        "data_set": "frame 9",
+        "output": "output",
+        "actual": 0.0,
+        "expected": 0.53,
+    }
+    assert bad["log"][-1] == "GPU: device lost: unknown"
+
+
+def test_what_a_script_asked_for_stands_beside_what_ran() -> None:
+    report = found_regression()
+    asked = replace(report, trials=(replace(report.trials[0], providers=(("webgpu", "wasm"), ("wasm",))),))
+    check(to_json(asked))
+    assert to_json(asked)["matrix"][0]["asked_providers"] == [["webgpu", "wasm"], ["wasm"]]
+
+
+def test_other_failures_are_all_there_with_how_often_and_since_when() -> None:
+    found = to_json(drifting())["other_failures"]
+    told = [(f["revision"], f["signature"]["kind"], f["signature"]["when"], f["times"], f["reason"]) for f in found]
+    assert told == [
+        ("1.20.1", "kernel-error", "", 2, "run: Kernel failed"),
+        (BUILDS[6].id, "device-lost", "run 2", 1, "the GPU device was lost"),
+    ]
+
+
+def test_the_schema_knows_every_kind_of_failure_and_every_result() -> None:
+    kinds = SCHEMA["$defs"]["signature"]["oneOf"][1]["properties"]["kind"]["enum"]
+    assert (set(kinds), set(SCHEMA["$defs"]["result"]["enum"])) == (set(Failure), set(Result))
+
+
+def test_the_schema_still_takes_a_report_from_before_these_keys() -> None:
+    value = to_json(found_regression())
+    for row in value["matrix"]:
+        for key in ("steps", "foreground", "cosine", "log", "asked_providers"):
+            del row[key]
+        if row["signature"]:
+            del row["signature"]["when"]
+    check(value)
+
+
+# The many numbers of the frames are looked at above.
+@pytest.mark.parametrize("name", [name for name in SAMPLES if name != "drift"])
 def test_json_of_each_sample(name: str, snapshot: SnapshotAssertion) -> None:
     assert dumps(SAMPLES[name]) == snapshot

@@ -267,7 +267,78 @@ def nothing_known() -> Report:
     )
 
 
+FRAMES = 13
+VAD = Cell("silero_vad", "chrome", "webgpu")
+
+
+def frames(first_wrong: int | None) -> tuple[Comparison, ...]:
+    """A recurrent run whose error grows slowly, and whose output is empty from the frame `first_wrong` on."""
+    seen = []
+    for number in range(1, FRAMES + 1):
+        name, error = f"frame {number}", 2e-7 * 1.6**number
+        if first_wrong is None or number < first_wrong:
+            seen.append(Comparison(name, "output", True, 64, 0, (), error, error, cosine=1.0, foreground=(0.53, 0.53)))
+        else:
+            first = tuple(Mismatch((0, i), 0.0, 0.5 + i / 64) for i in range(10))
+            wrong = Comparison(name, "output", False, 64, 64, first, 0.98, 1.0, all_zero=True, all_equal=True)
+            seen.append(replace(wrong, cosine=0.0, channels=(0.98, 1e-7, 0.25, 0.0), foreground=(0.0, 0.53)))
+    return tuple(seen)
+
+
+def drifting() -> Report:
+    """A recurrent model that is empty from frame 9 on, with two other ways to fail on the way, and logs."""
+    own = Signature(Failure.ALL_ZERO, VAD.case, "output: all zero", "frame 9")
+    kernel = Signature(Failure.KERNEL_ERROR, VAD.case, 'Kernel "[LSTM]" failed. Error: out of workgroups')
+    lost = Signature(Failure.DEVICE_LOST, VAD.case, "device lost: unknown", "run 2")
+    good = Verdict(Outcome.GOOD, "13 outputs match (largest error 9.01e-05)", None, frames(None), "webgpu", "gpu")
+    bad = Verdict(Outcome.BAD, "output[0,0] is 0 instead of 0.5 in frame 9", own, frames(9), "webgpu", "mixed")
+    verdicts = {
+        0: good,
+        2: Verdict(Outcome.BAD, "run: Kernel failed", kernel, (), "webgpu", "gpu"),
+        3: good,
+        4: bad,
+        6: Verdict(Outcome.BAD, "the GPU device was lost", lost, (), "webgpu", "gpu"),
+        7: bad,
+    }
+    log = ("[W:onnxruntime] Some nodes were not assigned to the preferred provider", "GPU: device lost: unknown")
+    tried = (0, 7, 3, 4, 2, 2, 6)
+    trials = tuple(
+        Trial(
+            BUILDS[i].id,
+            VAD,
+            1,
+            verdicts[i],
+            bundle="ort.webgpu.min.mjs",
+            dispatches=130,
+            adapter=SWIFTSHADER,
+            purpose="end" if i in (0, 7) else "search",
+            log=() if verdicts[i] is good else log,
+        )
+        for i in tried
+    )
+    answer = CellResult(
+        VAD, Result.FOUND, Direction.REGRESSION, Boundary(BUILDS[3], BUILDS[4]), (), own, 0.99, "13 frames"
+    )
+    return replace(
+        found_regression(),
+        session="20261130-123000-silero",
+        cells=(answer,),
+        trials=trials,
+        warnings=("silero_vad on chrome/webgpu: asked for webgpu, wasm: wasm ran with 1.21.0.",),
+        reproduce="bisect-bot run --good 1.20.0 --bad 1.21.0 --case silero_vad --frames 13 --feed stateN=state",
+    )
+
+
+def verdict_table() -> Report:
+    """A matrix: the same model on two backends, nothing searched."""
+    report = drifting()
+    wasm = replace(VAD, backend="wasm")
+    trials = (*report.trials, *(replace(t, cell=wasm) for t in report.trials if t.verdict.outcome is Outcome.GOOD))
+    return replace(report, result=Result.TESTED, cells=(), trials=trials, proofs=(), warnings=())
+
+
 SAMPLES = {
+    "drift": drifting(),
     "found regression": found_regression(),
     "found fix": found_fix(),
     "range": narrowed(),
@@ -317,4 +388,4 @@ def hostile() -> Report:
 
 
 def test_the_samples_hold_every_result() -> None:
-    assert {report.result for report in SAMPLES.values()} == set(Result)
+    assert {report.result for report in (*SAMPLES.values(), verdict_table())} == set(Result)

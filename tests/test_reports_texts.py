@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from tests.test_reports_samples import (
     BUILDS,
     POOL,
     SAMPLES,
+    drifting,
     found_fix,
     found_regression,
     history,
@@ -151,6 +153,41 @@ def test_the_markdown_marks_the_boundary_in_revision_order() -> None:
         "1.21.0-dev.20241205-d27fecd3d3: first bad",
         "1.21.0: end",
     ]
+
+
+def test_the_drift_is_folded_in_the_markdown_and_marks_where_it_goes_wrong() -> None:
+    text = to_markdown(drifting())
+    assert "<details><summary>Largest absolute error by step and frame</summary>" in text
+    assert "| frame 8 | 8.59e-06 | 8.59e-06 |" in text
+    assert "| frame 9 | 1.37e-05 | **wrong** 0.98, all zero, cosine 0 |" in text
+    assert "Largest absolute error by step" not in to_markdown(found_regression())
+
+
+def test_other_failures_have_their_revision_their_look_and_how_often_they_were_met() -> None:
+    text = to_markdown(drifting())
+    assert "### Other failures met on the way" in text
+    assert '| a kernel that fails: `Kernel "[LSTM]" failed. Error: out of workgroups` | `1.20.1` (2×) |' in text
+    assert "good in the first run, the GPU device is lost from run 2" in text
+    shown = re.sub(r"\s+", " ", printed(drifting()))
+    assert "Another failure, with 1.20.1 (2×): a kernel that fails:" in shown
+
+
+@pytest.mark.parametrize("form", [to_markdown, printed, headline])
+def test_every_form_says_from_when_on_it_goes_wrong(form: Callable[[Report], str]) -> None:
+    assert "good at frame 1, all zero from frame 9" in re.sub(r"[\s│]+", " ", form(drifting()))
+
+
+def test_the_shape_of_a_wrong_output_is_told() -> None:
+    for shown in (to_markdown(drifting()), re.sub(r"\s+", " ", printed(drifting()))):
+        assert "cosine similarity 0; foreground 0 % (expected 53 %)" in shown
+        assert "largest error by channel: 0: 0.98, 2: 0.25, 1: 1e-07 (of 4)" in shown
+
+
+def test_a_bad_run_of_another_kind_counts_as_skipped_unless_any_failure_is_wanted() -> None:
+    row = next(r for r in to_markdown(drifting()).splitlines() if r.startswith("| `1.20.1`"))
+    assert "| other failure (2×) |" in row
+    taken = to_markdown(replace(drifting(), any_failure=True))
+    assert "| bad (2×) |" in next(r for r in taken.splitlines() if r.startswith("| `1.20.1`"))
 
 
 def test_runs_that_disagree_are_counted_rather_than_judged() -> None:

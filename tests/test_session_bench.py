@@ -26,13 +26,17 @@ from bisect_bot.model import (
     Target,
     Verdict,
 )
-from bisect_bot.probes import plain_target
-from bisect_bot.session.bench import Bench, Tools, Unit, after_smoke, if_repeated, violence_of
+from bisect_bot.probes import Probe, plain_target
+from bisect_bot.session.bench import Bench, Tools
 from bisect_bot.session.journal import Journal
+from bisect_bot.session.smoke import after_smoke
+from bisect_bot.session.units import Unit
+from bisect_bot.session.violence import if_repeated, violence_of
 from bisect_bot.session.watcher import Silent
-from bisect_bot.targets.browsers import load_config, locate
+from bisect_bot.targets.browsers import BrowserConfig, load_config, locate
 from bisect_bot.verdicts import judge, load_rules, load_tolerances
 from tests.planted import planted_artifact, planted_bundle, planted_cases
+from tests.planted_builds import NOWHERE, OnCase, plant
 
 CONFIG = load_config()
 TOLERANCES = load_tolerances(paths.config_file("tolerances.toml"))
@@ -171,6 +175,49 @@ def test_a_damaged_artifact_is_fetched_again_before_it_is_tested(
     made = bench(journal, tmp_path, "echo", fetch=fetch, is_intact=lambda _: len(fetched) > 1)
     made.test(REVISION, Unit(target, "wasm"), "end")
     assert len(fetched) == 2
+
+
+def test_a_damaged_artifact_that_can_no_longer_be_had_is_skipped(journal: Journal, tmp_path: Path) -> None:
+    artifact = planted_artifact(tmp_path / "artifact")
+    answers = iter([(artifact, True)])
+
+    def fetch(revision: Revision) -> tuple[Artifact, bool]:
+        for answer in answers:
+            return answer
+        raise BuildUnusable("its package lacks a file")
+
+    nowhere = Target("chrome", "/nowhere", "1", "linux", "", "any")
+    made = bench(journal, tmp_path, "echo", fetch=fetch, is_intact=lambda _: False)
+    (trial,) = made.test(REVISION, Unit(nowhere, "wasm"), "search")
+    assert (trial.verdict.outcome, trial.verdict.reason) == (Outcome.SKIP, "no artifact: its package lacks a file")
+
+
+@pytest.mark.parametrize("failing", ["wasm", "webgpu"])
+def test_a_build_whose_smoke_case_fails_on_either_backend_is_skipped_never_bad(
+    journal: Journal, tmp_path: Path, failing: str
+) -> None:
+    answers = {backend: "times 2 smoke fails" if backend == failing else "times 2" for backend in ("wasm", "webgpu")}
+    planted = plant(tmp_path / "builds", [REVISION], lambda _: answers)
+    made = planted.bench(journal, Request("1.0.0", "1.1.0", ("case",)))
+    (trial,) = made.test(REVISION, Unit(NOWHERE, "webgpu"), "search")
+    assert trial.verdict.outcome is Outcome.SKIP
+    assert trial.verdict.reason.startswith(f"does not run here: the smoke case is bad: on {failing}: ")
+
+
+def test_a_build_is_smoked_on_wasm_and_on_the_backend_under_test_and_once(journal: Journal, tmp_path: Path) -> None:
+    planted = plant(tmp_path / "builds", [REVISION], lambda _: "times 1")
+    made = planted.bench(journal, Request("1.0.0", "1.1.0", ("case",)))
+    smoked: list[tuple[str, ...]] = []
+
+    def observe(probe: Probe, config: BrowserConfig, on_case: OnCase) -> list[Observation]:
+        smoked.append(tuple(probe.backend_of(index) for index in range(probe.smokes)))
+        return planted.observe(probe, config, on_case)
+
+    made.tools = replace(made.tools, observe=observe)
+    for _ in range(2):
+        made.test(REVISION, Unit(NOWHERE, "webgpu"), "search")
+    made.test(REVISION, Unit(NOWHERE, "wasm"), "search")
+    assert smoked == [("wasm", "webgpu"), (), ()]
 
 
 @pytest.mark.browser

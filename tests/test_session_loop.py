@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,12 +14,14 @@ from hypothesis import strategies as st
 from bisect_bot.history import Line, line, order_revisions
 from bisect_bot.model import Cell, Failure, Outcome, Result, Revision, Signature, Target, Trial, Verdict
 from bisect_bot.search import Test
-from bisect_bot.session.bench import Unit
-from bisect_bot.session.loop import Hunt, run_hunts
+from bisect_bot.session.loop import Hunt, Ruling, run_hunts
+from bisect_bot.session.units import Unit
 from bisect_bot.session.watcher import Silent
 
 UNIT = Unit(Target("chrome", "/chrome", "1", "linux", "", "any"), "webgpu")
-Behaviour = Callable[[Revision], Outcome]
+Behaviour = Callable[[Revision], Outcome | Verdict]
+THIS = Signature(Failure.MISMATCH, "a", "y: all zero")
+OTHER = Signature(Failure.ERROR, "a", "something else")
 
 
 @dataclass
@@ -30,10 +33,20 @@ class Planted:
 
     def test(self, revision: Revision, unit: Unit, purpose: str) -> tuple[Trial, ...]:
         self.asked.append((revision.id, purpose))
+        said = {cell: rule(revision) for cell, rule in self.cells.items()}
         return tuple(
-            Trial(revision.id, cell, len(self.asked), Verdict(rule(revision), "planted"), purpose=purpose)
-            for cell, rule in self.cells.items()
+            Trial(
+                revision.id,
+                cell,
+                len(self.asked),
+                verdict if isinstance(verdict, Verdict) else Verdict(verdict, "planted"),
+                purpose=purpose,
+            )
+            for cell, verdict in said.items()
         )
+
+    def ruling(self, *, last: bool) -> Ruling:
+        return Ruling()
 
 
 def builds(count: int, releases: bool = False) -> tuple[Revision, ...]:
@@ -123,12 +136,11 @@ def test_a_gap_without_releases_asks_none_of_them() -> None:
 def test_a_revision_that_fails_in_another_way_is_skipped_not_bad() -> None:
     revisions = builds(14)
     place = {r.id: i for i, r in enumerate(revisions)}
-    this, other = (Signature(Failure.MISMATCH, "a", "y: all zero"), Signature(Failure.ERROR, "a", "something else"))
 
     def verdict(revision: Revision) -> Verdict:
         if place[revision.id] >= 9:
-            return Verdict(Outcome.BAD, "", this)
-        return Verdict(Outcome.BAD, "", other) if place[revision.id] == 7 else Verdict(Outcome.GOOD, "")
+            return Verdict(Outcome.BAD, "", THIS)
+        return Verdict(Outcome.BAD, "", OTHER) if place[revision.id] == 7 else Verdict(Outcome.GOOD, "")
 
     hunt = Hunt(cell("a"), UNIT, revisions)
     while isinstance(action := hunt.action(), Test):
@@ -136,6 +148,90 @@ def test_a_revision_that_fails_in_another_way_is_skipped_not_bad() -> None:
         hunt.trials.append(Trial(revision.id, cell("a"), 1, verdict(revision)))
     assert 7 in [place[t.revision] for t in hunt.trials], "the planted other failure was met"
     assert answer_of(hunt) == (revisions[8].id, revisions[9].id)
+
+
+THIRD = range(7, 14)
+
+
+def other_in_the_third(revisions: tuple[Revision, ...], first_bad: int) -> Behaviour:
+    """Good before `first_bad` and bad from it on, but for the middle third, where all fail in another way."""
+    place = {r.id: i for i, r in enumerate(revisions)}
+
+    def verdict(revision: Revision) -> Verdict:
+        if place[revision.id] in THIRD:
+            return Verdict(Outcome.BAD, "planted", OTHER)
+        return Verdict(Outcome.BAD, "planted", THIS) if place[revision.id] >= first_bad else Verdict(Outcome.GOOD, "")
+
+    return verdict
+
+
+@pytest.mark.parametrize("first_bad", range(1, 20))
+def test_the_middle_third_failing_otherwise_never_gives_the_other_failures_boundary(first_bad: int) -> None:
+    revisions = builds(18)
+    assert len(revisions) == 20
+    hunts, _, _ = search(revisions, {cell("a"): other_in_the_third(revisions, first_bad)})
+    conclusion = hunts[0].answer().conclusion
+    assert conclusion is not None
+    inside = first_bad in range(THIRD.start, THIRD.stop + 1)
+    expected = (THIRD.start - 1, THIRD.stop) if inside else (first_bad - 1, first_bad)
+    assert (conclusion.last_old, conclusion.first_new) == expected
+    assert conclusion.result is (Result.RANGE if inside else Result.FOUND)
+    assert hunts[0].answer().failures == (THIS,)
+
+
+@pytest.mark.parametrize("first_bad", range(1, 20))
+def test_any_failure_finds_where_whatever_failure_nearest_to_the_new_end_began(first_bad: int) -> None:
+    revisions = builds(18)
+    rule = other_in_the_third(revisions, first_bad)
+    hunt = Hunt(cell("a"), UNIT, revisions, any_failure=True)
+    run_hunts([hunt], line(revisions, revisions[0], revisions[-1]), Planted({cell("a"): rule}), Silent())
+    conclusion = hunt.answer().conclusion
+    assert conclusion is not None and conclusion.first_new is not None
+    begins = {min(first_bad, THIRD.start)}
+    # Where the third is followed by good revisions, there are two beginnings.
+    assert conclusion.first_new in begins | ({first_bad} if first_bad > THIRD.stop else set())
+    assert conclusion.result is Result.FOUND
+
+
+def test_each_way_in_which_the_bad_end_fails_counts() -> None:
+    revisions = builds(14)
+    place = {r.id: i for i, r in enumerate(revisions)}
+    faces = itertools.cycle((THIS, OTHER))
+
+    def unsteady(revision: Revision) -> Verdict:
+        is_bad = place[revision.id] >= 6
+        return Verdict(Outcome.BAD, "", next(faces)) if is_bad else Verdict(Outcome.GOOD, "")
+
+    hunts, _, _ = search(revisions, {cell("a"): unsteady})
+    assert answer_of(hunts[0]) == (revisions[5].id, revisions[6].id)
+    assert hunts[0].answer().failures == (THIS, OTHER)
+
+
+@pytest.mark.parametrize(("bad", "failure"), [("1.22.0", THIS), ("1.20.1", OTHER), ("", OTHER)])
+def test_where_both_ends_fail_in_two_ways_the_one_that_was_called_bad_decides(bad: str, failure: Signature) -> None:
+    revisions = builds(4)
+    hunt = Hunt(cell("a"), UNIT, revisions, bad)
+    for revision, signature in ((revisions[0], OTHER), (revisions[-1], THIS)) * 2:
+        hunt.trials.append(Trial(revision.id, cell("a"), len(hunt.trials), Verdict(Outcome.BAD, "", signature)))
+    assert hunt.failures == (failure,)
+    conclusion = hunt.answer().conclusion
+    assert conclusion is not None and conclusion.result is Result.UNUSABLE
+
+
+def test_voided_trials_are_asked_again_from_the_beginning_of_the_line() -> None:
+    revisions = builds(6, releases=True)
+    hunts, _, _ = search(revisions, {cell("a"): from_index(revisions, 8)})
+    (hunt,) = hunts
+    assert hunt.line != hunt.main, "the search went on among the releases"
+    hunt.apply(Ruling())
+    assert hunt.line != hunt.main
+    gone = tuple(trial for trial in hunt.trials if trial.revision == revisions[0].id)
+    other = Unit(UNIT.target, "wasm")
+    hunt.apply(Ruling(gone, {UNIT: other}))
+    assert (hunt.line, hunt.unit) == (hunt.main, other)
+    assert hunt.trials and not set(gone) & set(hunt.trials)
+    action = hunt.action()
+    assert isinstance(action, Test) and action.purpose == "end"
 
 
 def test_a_stopped_hunt_keeps_the_narrowest_gap_that_it_knew() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from bisect_bot.model import Comparison, Tensor
 from bisect_bot.verdicts import Tolerance
-from bisect_bot.verdicts.compare import compare, elements
+from bisect_bot.verdicts.compare import MAX_CHANNELS, compare, difference, elements
 
 TOLERANCE = Tolerance(1e-3, 1.00001, 3.4028234663852886e38)
 
@@ -139,3 +139,38 @@ def test_a_comparison_holds_plain_values_that_json_can_write() -> None:
     for dtype in ("float16", "int64", "bool"):
         result = compared([[1, 0]], [[0, 1]], dtype)
         assert json.loads(json.dumps(asdict(result)))["first"][0]["index"] == [0, 0]
+
+
+def test_the_cosine_is_that_of_both_as_vectors() -> None:
+    assert compared([1, 0], [1, 1]).cosine == pytest.approx(math.sqrt(0.5))
+    assert compared([1e30, 0], [1e-30, 0]).cosine == pytest.approx(1.0)
+    assert compared([-2, -4], [1, 2]).cosine == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("values", [[0.0, 0.0], [math.nan, 1.0], [math.inf, 1.0]])
+def test_there_is_no_cosine_with_nothing_or_with_what_is_not_finite(values: list[float]) -> None:
+    assert compared(values, [1, 2]).cosine is None
+    assert compared([1, 2], values).cosine is None
+    assert compared([], []).cosine is None
+    assert compared([1, 2], [1, 2], "int32").cosine is None
+
+
+def test_errors_are_told_by_channel_where_something_differs() -> None:
+    wish = np.zeros((2, 3, 2, 2))
+    got = wish.copy()
+    got[1, 2, 0, 1], got[0, 1, 1, 1], got[0, 0, 0, 0] = 4, -3, math.nan
+    assert compared(got, wish).channels == (0.0, 3.0, 4.0)
+    assert compared(wish, wish).channels == ()
+    assert compared([1, 2], [3, 4]).channels == ()
+
+
+def test_no_more_channels_are_told_than_can_be_read() -> None:
+    assert len(compared(np.ones((1, 1000)), np.zeros((1, 1000))).channels) == MAX_CHANNELS
+
+
+def test_a_difference_is_said_in_words_with_the_first_wrong_element() -> None:
+    one, other = tensor([[1, 2], [3, 4]]), tensor([[1, 2], [3, 5]])
+    assert difference(one, one, TOLERANCE) is None
+    assert difference(one, other, TOLERANCE) == "y[1,1] is 5 instead of 4"
+    assert difference(one, tensor([1]), TOLERANCE) == "y: shape [1] instead of [2, 2]"
+    assert difference(tensor(True, "bool"), tensor(False, "bool"), TOLERANCE) == "y is 0 instead of 1"

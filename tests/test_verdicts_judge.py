@@ -108,20 +108,22 @@ def test_a_mismatch_is_bad_and_its_reason_gives_the_first_element() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "shape"),
+    ("values", "kind", "shape"),
     [
-        ([0.0, 0.0, 0.0], "y: all zero"),
-        ([1.0, math.nan, 3.0], "y: NaN"),
-        ([1.0, math.inf, 3.0], "y: infinite"),
-        ([5.0, 5.0, 5.0], "y: constant"),
-        ([3.0, 2.0, 1.0], "y: other values"),
-        ([1.0, 2.0], "y: other shape"),
+        ([0.0, 0.0, 0.0], Failure.ALL_ZERO, "y: all zero"),
+        ([1.0, math.nan, 3.0], Failure.NAN, "y: NaN"),
+        ([1.0, math.inf, 3.0], Failure.MISMATCH, "y: infinite"),
+        ([5.0, 5.0, 5.0], Failure.CONSTANT, "y: constant"),
+        ([3.0, 2.0, 1.0], Failure.MISMATCH, "y: other values"),
+        ([1.0, 2.0], Failure.MISMATCH, "y: other shape"),
     ],
 )
-def test_the_signature_of_a_mismatch_is_the_shape_of_wrongness(values: list[float], shape: str) -> None:
+def test_the_signature_of_wrong_outputs_is_the_shape_of_wrongness(
+    values: list[float], kind: Failure, shape: str
+) -> None:
     verdict = judged(gave(*values))
     assert verdict.signature is not None
-    assert verdict.signature.message == shape
+    assert (verdict.signature.kind, verdict.signature.message, verdict.signature.when) == (kind, shape, "")
 
 
 @pytest.mark.parametrize(
@@ -182,9 +184,78 @@ def test_a_gpu_error_is_bad_even_when_the_outputs_match() -> None:
 
 
 def test_a_gpu_error_counts_before_the_wrong_outputs_that_come_of_it() -> None:
-    verdict = judged(replace(gave(0.0, 0.0, 0.0), gpu_errors=("device lost: unknown",)))
+    verdict = judged(replace(gave(0.0, 0.0, 0.0), gpu_errors=("GPUValidationError: no",)))
     assert verdict.signature is not None
     assert verdict.signature.kind is Failure.GPU_ERROR
+
+
+def test_a_lost_device_is_a_failure_of_its_own_whatever_followed_from_it() -> None:
+    errors = ("GPUInternalError: cannot submit 7", "device lost (unknown): the GPU process crashed")
+    lost = replace(gave(0.0, 0.0, 0.0), gpu_errors=errors)
+    for seen in (lost, failed("mapAsync was aborted", gpu_errors=errors)):
+        verdict = judged(seen)
+        assert verdict.signature is not None
+        assert verdict.signature.kind is Failure.DEVICE_LOST
+        assert verdict.signature.message == "device lost (unknown): the GPU process crashed"
+
+
+def test_a_session_that_cannot_be_released_is_an_error_though_its_outputs_match() -> None:
+    verdict = judged(replace(SEEN, errors=(PageError(Stage.RELEASE, "Error: not released 3", step="created again"),)))
+    assert verdict.signature is not None
+    assert (verdict.outcome, verdict.signature.kind) == (Outcome.BAD, Failure.ERROR)
+    assert (verdict.signature.message, verdict.signature.when) == ("not released <n>", "created again")
+
+
+def kernel(op: str, what: str) -> str:
+    return f'Error: [WebGPU] Kernel "[{op}] /x/{op}_12" failed. Error: {what}'
+
+
+def native(op: str, what: str) -> str:
+    return (
+        "failed to call OrtRun(). ERROR_CODE: 1, ERROR_MESSAGE: Non-zero status code returned while running"
+        f" {op} node. Name:'{op}_nhwc' Status Message: {what}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (kernel("AveragePool", "using ceil() is not supported"), "AveragePool: using ceil() is not supported"),
+        (native("AveragePool", "using ceil() is not supported"), "AveragePool: using ceil() is not supported"),
+        (kernel("Conv", "bad at 12") + "\n" + kernel("Relu", "no input")[7:], "Conv: bad at <n>"),
+        (native("If", native("MatMul", "shapes differ")), "MatMul: shapes differ"),
+        (
+            "Error: using ceil() in shape computation is not yet supported for AveragePool",
+            "AveragePool: using ceil() in shape computation is not yet supported for AveragePool",
+        ),
+        ('kernel "[Conv] c" is not allowed to be called recursively', "Conv: is not allowed to be called recursively"),
+    ],
+)
+def test_an_error_of_a_kernel_is_named_by_its_operator(message: str, expected: str) -> None:
+    verdict = judged(failed(message))
+    assert verdict.signature is not None
+    assert (verdict.outcome, verdict.signature.kind) == (Outcome.BAD, Failure.KERNEL_ERROR)
+    assert verdict.signature.message == expected
+
+
+def test_the_same_words_in_another_operator_are_another_failure() -> None:
+    one, other = (judged(failed(kernel(op, "shape is not supported"))).signature for op in ("Conv", "MaxPool"))
+    assert one is not None and other is not None
+    assert not one.same_failure(other)
+
+
+def test_a_kernel_that_only_the_console_names_is_found_there() -> None:
+    console = ("hello", 'warning: [WebGPU] Kernel "[Softmax] s" failed. Error: Error: axis is wrong', "bye")
+    verdict = judged(failed("failed to call OrtRun(). error code = 6.", console=console))
+    assert verdict.signature is not None
+    assert verdict.signature.kind is Failure.KERNEL_ERROR
+    assert verdict.signature.message == "Softmax: axis is wrong"
+
+
+def test_a_kernel_that_is_missing_is_an_error_and_no_kernels_failure() -> None:
+    verdict = judged(failed("Failed to find kernel for Conv(11) (node:'c' ep:'JsExecutionProvider').", Stage.CREATE))
+    assert verdict.signature is not None
+    assert verdict.signature.kind is Failure.ERROR
 
 
 def test_a_shader_that_needs_f16_on_an_adapter_without_it_is_not_applicable() -> None:
@@ -216,6 +287,38 @@ def test_a_bundle_that_does_not_load_is_skipped() -> None:
     assert verdict.reason == "does not load here: SyntaxError: Unexpected token"
 
 
+@pytest.mark.parametrize(
+    ("stage", "message"),
+    [
+        (Stage.LOAD, "RangeError: Array buffer allocation failed"),
+        (
+            Stage.CREATE,
+            "no available backend found. ERR: [wasm] RangeError: WebAssembly.Memory(): could not allocate memory",
+        ),
+    ],
+)
+def test_memory_that_a_build_does_not_even_get_to_start_is_the_machines_fault(stage: Stage, message: str) -> None:
+    assert judged(failed(message, stage)).outcome is Outcome.INFRA
+
+
+THREADPOOLS = "[I] Creating and using per session threadpools since use_per_session_threads_ is true"
+
+
+@pytest.mark.parametrize(
+    ("console", "outcome"),
+    [
+        ((THREADPOOLS, "Dynamic block base set to 0"), Outcome.SKIP),
+        (("Using global/env threadpools since use_per_session_threads_ is false",), Outcome.SKIP),
+        ((THREADPOOLS, "Initializing session.", "transformed"), Outcome.BAD),
+        ((), Outcome.BAD),
+    ],
+)
+def test_a_bare_number_before_the_session_is_initialised_means_a_model_that_is_too_new(
+    console: tuple[str, ...], outcome: Outcome
+) -> None:
+    assert judged(failed("8551320", Stage.CREATE, console=console)).outcome is outcome
+
+
 def test_a_model_newer_than_the_build_is_not_applicable() -> None:
     verdict = judged(failed("Unsupported model IR version: 10, max supported IR version: 9", Stage.CREATE))
     assert (verdict.outcome, verdict.signature) == (Outcome.SKIP, None)
@@ -241,7 +344,7 @@ def test_wrong_outputs_count_before_an_error_in_a_later_data_set() -> None:
     case = make_case((tensor(WANTED),), (tensor(WANTED),))
     verdict = judged(failed("boom", steps=(Step(outputs=((tensor([0.0, 0.0, 0.0]),),)),)), case)
     assert verdict.signature is not None
-    assert verdict.signature.kind is Failure.MISMATCH
+    assert verdict.signature.kind is Failure.ALL_ZERO
 
 
 @pytest.mark.parametrize(("ending", "kind"), [(Ending.CRASH, Failure.CRASH), (Ending.HANG, Failure.HANG)])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 from bisect_bot.errors import ConfigError
-from bisect_bot.model import Outcome
+from bisect_bot.model import Outcome, Stage
 from bisect_bot.paths import config_file
 from bisect_bot.verdicts import load_rules
 
@@ -35,6 +36,12 @@ SESSION = "Can't create a session. ERROR_CODE: 1, ERROR_MESSAGE: "
         ),
         (SESSION + "Fatal error: ai.onnx:Gelu(20) is not a registered function/op", Outcome.SKIP, "know the operator"),
         (SESSION + "No Op registered for Gelu with domain_version of 19", Outcome.SKIP, "the model's opset"),
+        (
+            SESSION + "This is an invalid model. Type Error: Type 'tensor(float)' of input parameter (q) of operator"
+            " (GroupQueryAttention) in node () is invalid.",
+            Outcome.SKIP,
+            "does not take the element type",
+        ),
         ("TypeError: cannot resolve operator 'Gelu' with opsets: ai.onnx v20", Outcome.SKIP, "WebGL does not know"),
         ("TypeError: Unsupported tensor type: int4.", Outcome.SKIP, "element type"),
         ("Error: unsupported data type: uint4", Outcome.SKIP, "element type"),
@@ -103,6 +110,15 @@ def test_messages_that_leave_the_cause_to_the_console_are_known(message: str, em
     assert RULES.is_empty(message) is empty
 
 
+def test_a_rule_for_a_stage_or_a_console_holds_only_there(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.toml"
+    path.write_text(GOOD + "stage = 'load'\nconsole = 'one.*two'\n")
+    rules = load_rules(path)
+    assert rules.first(["aaa"], Stage.LOAD, ["one", "two"]) is not None
+    assert rules.first(["aaa"], Stage.RUN, ["one", "two"]) is None
+    assert rules.first(["aaa"], Stage.LOAD, ["two", "one"]) is None
+
+
 GOOD = "schema = 1\nsays_nothing = []\ninfra = []\n[[skip]]\npattern = 'a+'\nsays = 'many'\n"
 
 
@@ -114,6 +130,10 @@ GOOD = "schema = 1\nsays_nothing = []\ninfra = []\n[[skip]]\npattern = 'a+'\nsay
         (GOOD + "colour = 'red'\n", "skip.0.colour"),
         (GOOD.replace("infra = []\n", ""), "infra"),
         (GOOD.replace("schema = 1", "schema = 9"), "schema"),
+        ("kernels = ['while running Conv']\n" + GOOD, "has no group 'op'"),
+        (GOOD + "stage = 'breakfast'\n", "skip.0.stage"),
+        (GOOD + "console = '(a'\n", "not a regular expression"),
+        (GOOD + "[providers.CPUExecutionProvider]\nbackend = 'wasm'\n", "providers.CPUExecutionProvider.says"),
         ("[", "cannot be read"),
     ],
 )
@@ -126,9 +146,11 @@ def test_a_file_that_does_not_fit_is_refused_by_the_place_of_the_misfit(tmp_path
         load_rules(path)
 
 
-def _one_node(operator: str, opset: int, ir_version: int) -> bytes:
-    node = helper.make_node(operator, ["x"], ["y"])
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+def _one_node(
+    operator: str, opset: int, ir_version: int, inputs: str = "x", kind: int = TensorProto.FLOAT, **attributes: Any
+) -> bytes:
+    node = helper.make_node(operator, list(inputs), ["y"], **attributes)
+    ports = [helper.make_tensor_value_info(name, kind, [2]) for name in "xy"]
     graph = helper.make_graph([node], "g", ports[:1], ports[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
     return bytes(model.SerializeToString())
@@ -141,6 +163,9 @@ def _one_node(operator: str, opset: int, ir_version: int) -> bytes:
         (_one_node("Identity", 13, 999), "the model's IR version is newer than this build"),
         (_one_node("NotYetInvented", 13, 8), "this build does not know the operator"),
         (_one_node("Gelu", 13, 8), "this build does not know the operator"),
+        (_one_node("Sign", 13, 8, kind=TensorProto.BOOL), "this build's operator does not take the element type"),
+        (_one_node("Identity", 13, 8, inputs="xx"), "this build's operator is older than the model's"),
+        (_one_node("Identity", 13, 8, noise=1), "this build's operator is older than the model's"),
     ],
 )
 def test_what_the_installed_onnxruntime_says_of_a_model_that_is_too_new_is_known(model: bytes, says: str) -> None:

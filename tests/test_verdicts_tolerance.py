@@ -18,9 +18,15 @@ from bisect_bot.model import Tensor
 from bisect_bot.paths import config_file
 from bisect_bot.verdicts import Tolerance, load_tolerances
 from bisect_bot.verdicts.compare import compare
+from bisect_bot.verdicts.tolerance import floats_match
 
 SHIPPED = load_tolerances(config_file("tolerances.toml"))
 WEBGPU = SHIPPED.of("webgpu")
+
+
+def to_the_letter(tolerance: Tolerance) -> Tolerance:
+    """`tolerance` without what we refuse beyond upstream."""
+    return replace(tolerance, same_sign=False, zero_floor=math.inf)
 
 
 def upstream_equal(a: float, b_given: float, t: Tolerance) -> bool:
@@ -68,7 +74,7 @@ def wrong_indices(actual: NDArray[Any], expected: NDArray[Any], tolerance: Toler
 @example([(5.0, -5.0)], "webgpu")
 @example([(1e300, 1e301), (1.0, 1.001), (0.0, 1e-3)], "webgpu")
 def test_doubles_are_equal_exactly_when_upstream_says_so(pairs: list[tuple[float, float]], backend: str) -> None:
-    tolerance = replace(SHIPPED.of(backend), same_sign=False)
+    tolerance = to_the_letter(SHIPPED.of(backend))
     wanted = {i for i, (a, b) in enumerate(pairs) if not upstream_equal(a, b, tolerance)}
     assert wrong_indices(_column(pairs, 0), _column(pairs, 1), tolerance) == wanted
 
@@ -95,7 +101,7 @@ HALVES = st.tuples(st.floats(width=16), st.floats(width=16))
 def test_narrower_floats_are_widened_and_compared_by_the_same_rule(
     dtype: str, pairs: list[tuple[float, float]]
 ) -> None:
-    tolerance = replace(WEBGPU, same_sign=False)
+    tolerance = to_the_letter(WEBGPU)
     wanted = {i for i, (a, b) in enumerate(pairs) if not upstream_equal(a, b, tolerance)}
     actual, expected = (_column(pairs, side).astype(dtype) for side in (0, 1))
     assert wrong_indices(actual, expected, tolerance) == wanted
@@ -122,6 +128,63 @@ def test_the_shipped_numbers_are_upstreams() -> None:
         "webgl": (1e-3, 1.00001, largest),
         "webnn": (1e-4, 1.000001, largest),
     }
+
+
+def count_wrong(actual: NDArray[Any], expected: NDArray[Any], tolerance: Tolerance) -> int:
+    return int((~floats_match(actual.astype(np.float64), expected.astype(np.float64), tolerance)).sum())
+
+
+def _half_sums(terms: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Sums of `terms` random products, added one by one in float16 (right for such a kernel), and the exact ones."""
+    generator = np.random.default_rng(terms)
+    a, b = (generator.standard_normal((500, terms)).astype(np.float16) for _ in range(2))
+    exact = (a.astype(np.float32) * b.astype(np.float32)).sum(axis=1).astype(np.float16)
+    added = np.zeros(500, np.float16)
+    for term in range(terms):
+        added += a[:, term] * b[:, term]
+    return added, exact
+
+
+@pytest.mark.parametrize("terms", [1, 4, 16, 64, 256, 1024])
+def test_sums_that_a_right_kernel_makes_in_float16_are_equal(terms: int) -> None:
+    added, exact = _half_sums(terms)
+    assert count_wrong(added, exact, SHIPPED.of("webgpu", "float16")) == 0
+
+
+@pytest.mark.parametrize("terms", [4, 16, 64, 256])
+def test_sums_in_float16_that_lack_a_term_are_not_equal(terms: int) -> None:
+    generator = np.random.default_rng(terms)
+    products = generator.standard_normal((500, terms)).astype(np.float16)
+    exact, short = products.sum(axis=1), products[:, 1:].sum(axis=1)
+    assert count_wrong(short, exact, SHIPPED.of("webgpu", "float16")) > 150
+
+
+def test_float16_has_one_tolerance_on_every_backend_and_float32_that_of_its_backend() -> None:
+    half = SHIPPED.of("wasm", "float16")
+    assert half == SHIPPED.of("webgpu", "float16")
+    assert SHIPPED.of("wasm", "float32") != SHIPPED.of("webgpu", "float32") != half
+
+
+def test_a_model_that_computes_in_float16_is_no_more_exact_for_widening_at_its_end() -> None:
+    widened = SHIPPED.for_half()
+    assert widened.of("webgpu", "float32") == widened.of("wasm", "float64") == SHIPPED.of("webgpu", "float16")
+    assert widened.of("webgpu", "int64") == SHIPPED.of("webgpu", "int64")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_nothing_but_zeros_is_wrong_however_small_the_expected_values_are(dtype: str) -> None:
+    """Upstream takes a softmax over 10,000 classes that is all zero for right."""
+    classes, spread = (10_000, 0.3) if dtype == "float32" else (600, 0.05)
+    logits = np.random.default_rng(0).standard_normal(classes) * spread
+    expected = (np.exp(logits) / np.exp(logits).sum()).astype(dtype)
+    tolerance = SHIPPED.of("webgpu", dtype)
+    assert count_wrong(np.zeros_like(expected), expected, tolerance)
+    assert not count_wrong(expected * np.asarray(0.9999, dtype), expected, tolerance)
+
+
+def test_zeros_in_the_place_of_what_rounding_leaves_are_right() -> None:
+    residue = np.array([3e-5, -6e-5, 0.0], np.float32)
+    assert wrong_indices(np.zeros_like(residue), residue, WEBGPU) == set()
 
 
 def test_a_backend_without_a_tolerance_is_an_error_of_the_configuration() -> None:

@@ -18,6 +18,7 @@ from bisect_bot.errors import MachineError, NpmError, UnknownRevision
 from bisect_bot.processes import Completed, run
 
 PACKAGE = "onnxruntime-web"
+_KEPT = "versions.json"
 _QUIET = ("--json", "--loglevel=error", "--no-update-notifier")
 _NO_SUCH = {"E404", "ETARGET", "ENOVERSIONS"}
 _ADVICE = (
@@ -124,11 +125,11 @@ def listing(npm: Npm | None, cache: Path) -> Listing:
 
     `npm` None looks for it in the PATH. Raises NpmError when npm fails and nothing was kept.
     """
-    kept = cache / "versions.json"
+    kept = cache / _KEPT
     try:
         versions = (npm or Npm.find()).versions()
     except MachineError as error:
-        saved = _read(kept)
+        saved = kept_versions(cache)
         if not saved:
             raise
         return Listing(saved, f"{error} Using the list of versions that was kept from the last time.")
@@ -136,6 +137,11 @@ def listing(npm: Npm | None, cache: Path) -> Listing:
         with disk_errors(cache):
             write_whole(kept, json.dumps(versions))
     return Listing(versions)
+
+
+def kept_versions(cache: Path) -> tuple[str, ...]:
+    """The versions that npm listed the last time, as kept in the folder `cache`; none where it never did."""
+    return _read(cache / _KEPT)
 
 
 def _read(kept: Path) -> tuple[str, ...]:

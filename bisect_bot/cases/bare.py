@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from bisect_bot.cases.element_types import ElementType, check_size
-from bisect_bot.cases.folder import MODEL, copy_model
-from bisect_bot.cases.models import Port, Signature, signature
-from bisect_bot.cases.protos import serialise_tensor
+from bisect_bot.cases.folder import MODEL, copy_model, write_data_set
+from bisect_bot.cases.models import Port, Signature, parse_model, signature
 from bisect_bot.cases.reference import run_on_cpu
 from bisect_bot.cases.text import one_line
 from bisect_bot.errors import CaseError
@@ -28,20 +27,29 @@ def fill_from_model(source: Path, destination: Path, label: str, dims: Mapping[s
     (onnxruntime for Python has no way to pass them).
     """
     ports = signature(copy_model(source, destination, label), label)
+    refuse_packed(ports, label)
+    return fill_outputs(destination, make_inputs(ports, dims, seed, label), label)
+
+
+def fill_outputs(destination: Path, inputs: Sequence[Tensor], label: str) -> str:
+    """Writes `inputs`, and the outputs that the model in `destination` gives for them, as its data set.
+
+    Returns who made the outputs: onnxruntime on the CPU. Raises CaseError when it refuses the model or fails.
+    """
+    ports = signature(parse_model((destination / MODEL).read_bytes(), label), label)
+    outputs, reference = run_on_cpu(destination / MODEL, inputs, ports, label)
+    write_data_set(destination / "test_data_set_0", inputs, outputs, ports)
+    return reference
+
+
+def refuse_packed(ports: Signature, label: str) -> None:
+    """Raises CaseError, naming `label`, for 4-bit inputs and outputs: onnxruntime for Python cannot pass them."""
     for port in (*ports.inputs, *ports.outputs):
         if port.kind.bits == 4:
             raise CaseError(
                 f"{one_line(label)}: {port.name} is {port.kind.name}, which onnxruntime for Python cannot pass",
                 "give the case as a folder with test_data_set_0 (input and output files)",
             )
-    inputs = make_inputs(ports, dims, seed, label)
-    outputs, reference = run_on_cpu(destination / MODEL, inputs, ports, label)
-    data_set = destination / "test_data_set_0"
-    data_set.mkdir()
-    for kind, tensors, sides in (("input", inputs, ports.inputs), ("output", outputs, ports.outputs)):
-        for number, (tensor, port) in enumerate(zip(tensors, sides, strict=True)):
-            (data_set / f"{kind}_{number}.pb").write_bytes(serialise_tensor(tensor, port.kind.onnx))
-    return reference
 
 
 def free_dimensions(ports: Signature) -> tuple[str, ...]:
@@ -50,7 +58,7 @@ def free_dimensions(ports: Signature) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def make_inputs(ports: Signature, dims: Mapping[str, int], seed: int, label: str) -> tuple[Tensor, ...]:
+def make_inputs(ports: Signature, dims: Mapping[str, int], seed: int | Sequence[int], label: str) -> tuple[Tensor, ...]:
     """One tensor for each input of `ports`, the same for the same `seed` (and version of numpy).
 
     Floats are normal (mean 0, standard deviation 1), integers uniform in 0 … 7, booleans fair. Raises CaseError

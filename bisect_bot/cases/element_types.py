@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from onnx import TensorProto
 
 from bisect_bot.cases.text import one_line
-from bisect_bot.errors import CaseError
+from bisect_bot.errors import CaseError, CaseUnsupported
 
 MAX_TENSOR_BYTES = 2**31
 """A WebAssembly build of onnxruntime-web addresses 4 GiB in all and JavaScript's typed arrays end near 2 GiB."""
+
+MAX_RANK = 64
+"""That of numpy's arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,15 @@ _SUPPORTED = {
 
 
 def element_type(number: int, where: str) -> ElementType:
-    """The element type with ONNX's `number`; `where` names the tensor in the CaseError for one that cannot be run."""
+    """The element type with ONNX's `number`; `where` names the tensor in errors.
+
+    Raises CaseUnsupported for one that cannot be run.
+    """
     kind = _SUPPORTED.get(number)
     if kind is None:
         names = TensorProto.DataType
         name = names.Name(number).lower() if number in names.values() else f"unknown ({number})"
-        raise CaseError(
+        raise CaseUnsupported(
             f"{one_line(where)} has element type {name}, which cannot be run: onnxruntime-web has no such tensors"
             if number != TensorProto.STRING
             else f"{one_line(where)} holds strings, which cannot be run: only numeric tensors can be compared on a GPU",
@@ -67,8 +73,24 @@ def element_type(number: int, where: str) -> ElementType:
     return kind
 
 
+def named_type(name: str, where: str) -> ElementType:
+    """The element type that onnxruntime-web calls `name`. Raises CaseError, naming `where`, as `element_type`."""
+    kind = next((kind for kind in _SUPPORTED.values() if kind.name == name), None)
+    if kind is not None:
+        return kind
+    if name == "string":
+        return element_type(TensorProto.STRING, where)
+    known = ", ".join(kind.name for kind in _SUPPORTED.values())
+    raise CaseError(f"{one_line(where)} has the element type {one_line(name, 40)!r}", f"it can be {known}")
+
+
 def check_size(kind: ElementType, shape: Sequence[int], where: str) -> None:
-    """Refuses a negative dimension and a tensor above `MAX_TENSOR_BYTES`, before anything is allocated (CaseError)."""
+    """Refuses what no tensor can be, before anything is allocated (CaseError).
+
+    That is a negative dimension, more dimensions than numpy has and a size above `MAX_TENSOR_BYTES`.
+    """
+    if len(shape) > MAX_RANK:
+        raise CaseError(f"{one_line(where)} has {len(shape)} dimensions, more than {MAX_RANK}")
     if any(dim < 0 for dim in shape):
         raise CaseError(f"{one_line(where)} has a negative dimension: {list(shape)[:16]}")
     size = kind.size(shape)

@@ -15,7 +15,7 @@ MAX_FILE_BYTES = 2**31
 
 def read(path: Path, where: str) -> bytes:
     """The content of the regular file `path`. Raises CaseError, naming `where`, when it cannot be read as one."""
-    _regular(path, where)
+    regular(path, where)
     try:
         if path.stat().st_size >= MAX_FILE_BYTES:
             raise CaseError(f"{one_line(where)} is larger than 2 GiB", "keep the weights in external data")
@@ -32,7 +32,7 @@ def copy_inside(folder: Path, location: str, destination: Path, where: str) -> N
     """
     source = folder / location
     label = f"{where}: external data {location}"
-    _regular(source, label)
+    regular(source, label)
     if not source.resolve().is_relative_to(folder.resolve()):
         raise CaseError(f"{one_line(label)} lies outside the model's folder (a link)", "replace the link by the file")
     if not os.access(source, os.R_OK):
@@ -41,12 +41,13 @@ def copy_inside(folder: Path, location: str, destination: Path, where: str) -> N
     shutil.copyfile(source.resolve(), destination)
 
 
-def _regular(path: Path, where: str) -> None:
+def regular(path: Path, where: str) -> None:
+    """Raises CaseError, naming `where`, when `path` is no regular file, or one that cannot be looked at."""
     try:
-        found, regular = path.exists(), path.is_file()
+        exists, is_file = path.exists(), path.is_file()
     except (OSError, ValueError) as error:
         raise CaseError(f"{one_line(where)} cannot be read: {one_line(error)}") from error
-    if not found:
+    if not exists:
         raise CaseError(f"{one_line(where)} does not exist")
-    if not regular:
+    if not is_file:
         raise CaseError(f"{one_line(where)} is not a regular file")

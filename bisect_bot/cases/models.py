@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError, EncodeError, Message  # type: ignore[import-untyped]
-from onnx import ModelProto, TensorProto, ValueInfoProto
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
+from onnx import ModelProto, ValueInfoProto
 
 from bisect_bot.cases.element_types import ElementType, element_type
 from bisect_bot.cases.text import one_line
-from bisect_bot.errors import CaseError
+from bisect_bot.errors import CaseError, CaseUnsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def _port(value: ValueInfoProto, where: str) -> Port:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         said = "has no type" if kind is None else f"is of type {kind.removesuffix('_type').replace('_', ' ')}"
-        raise CaseError(
+        raise CaseUnsupported(
             f"{one_line(label)} {said}, which cannot be run: onnxruntime-web passes tensors only",
             "use a case whose inputs and outputs are numeric tensors",
         )
@@ -97,40 +96,14 @@ def _port(value: ValueInfoProto, where: str) -> Port:
         shape = tuple(
             dim.dim_value
             if dim.HasField("dim_value") and dim.dim_value >= 0
-            else dim.dim_param or f"{value.name}:{axis}"
+            else text_of(dim.dim_param, label) or f"{value.name}:{axis}"
             for axis, dim in enumerate(tensor.shape.dim)
         )
-    return Port(value.name, element_type(tensor.elem_type, label), shape)
+    return Port(text_of(value.name, label), element_type(tensor.elem_type, label), shape)
 
 
-def external_locations(model: ModelProto, where: str) -> tuple[str, ...]:
-    """The files, relative to the model's folder, that hold external data of `model`; each once, sorted.
-
-    Raises CaseError for a location that is empty, absolute or leaves the folder by its text alone.
-    """
-    found: set[str] = set()
-    for tensor in _tensors(model):
-        if tensor.data_location != TensorProto.EXTERNAL:
-            continue
-        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
-        # Windows' rules know both separators and drives: what leaves the folder anywhere is refused everywhere.
-        parts = PureWindowsPath(location)
-        if not parts.parts or parts.anchor or ".." in parts.parts or not location.isprintable():
-            raise CaseError(f"{one_line(where)} keeps weights at {one_line(repr(location))}, outside its folder")
-        found.add(str(PurePosixPath(location)))
-    return tuple(sorted(found))
-
-
-def _tensors(message: Message) -> Iterator[TensorProto]:
-    # Initialisers, attributes, subgraphs, functions and training information all hold tensors: walk everything.
-    if isinstance(message, TensorProto):
-        yield message
-        return
-    for _, value in message.ListFields():
-        if isinstance(value, Message):
-            yield from _tensors(value)
-        elif not isinstance(value, (str, bytes, int, float)):
-            for item in value:
-                if not isinstance(item, Message):
-                    break
-                yield from _tensors(item)
+def text_of(value: str | bytes, where: str) -> str:
+    """`value`, a text of a model. Raises CaseError for bytes, which protobuf gives for one that is not UTF-8."""
+    if isinstance(value, bytes):
+        raise CaseError(f"{one_line(where)} holds a name that is no text: {one_line(value[:40])}", "is it damaged?")
+    return value

@@ -9,37 +9,82 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from bisect_bot.cases.folder import MODEL, read_folder
+from bisect_bot.cases.expected import read_expected
+from bisect_bot.cases.folder import DATA_SET, MODEL, read_folder
 from bisect_bot.cases.text import one_line
 from bisect_bot.errors import CaseError, DiskFull, MachineError
-from bisect_bot.model import Case
+from bisect_bot.model import Case, CaseKind, DataSet
 from bisect_bot.scratch import scratch
 
 _RECORD = "case.json"
+_FILES = "files"
+"""The folder of a pinned script and of what lies beside it: a page is served this and nothing else."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NO_SPACE = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
-def pin(fill: Callable[[Path], str], *, name: str, label: str, root: Path) -> Case:
+def pin(
+    fill: Callable[[Path], str],
+    *,
+    name: str,
+    label: str,
+    root: Path,
+    data_sets: Sequence[str] = (),
+    feed: Sequence[tuple[str, str]] = (),
+) -> Case:
     """Pins the case that `fill` writes, in the ONNX folder form, to the empty folder that it is given.
 
-    `fill` returns where the expected outputs come from. `label` is what the user typed, for errors. Raises
-    CaseError for a case that cannot be read, DiskFull when no space is left under `root`, MachineError when it
-    cannot be written for another reason.
+    `fill` returns where the expected outputs come from. `label` is what the user typed, for errors. `data_sets` are
+    the names of the data sets where they have better ones than their folders', `feed` is as in Case. Raises CaseError
+    for a case that cannot be read, DiskFull when no space is left under `root`, MachineError when it cannot be written
+    for another reason.
     """
-    with _disk_errors(root), scratch(parent=root / "tmp") as place:
+    with disk_errors(root), scratch(parent=root / "tmp") as place:
         content = place.path / "case"
         content.mkdir()
         reference = fill(content)
-        (content / _RECORD).write_text(json.dumps({"schema": 1, "reference": reference}), encoding="utf-8")
-        data_sets = read_folder(content, label)
+        extra = {"data_sets": list(data_sets), "feed": [list(pair) for pair in feed]}
+        record = {"schema": 1, "reference": reference, **{key: value for key, value in extra.items() if value}}
+        (content / _RECORD).write_text(json.dumps(record), encoding="utf-8")
+        read = _named(read_folder(content, label), data_sets)
         digest = _digest(content)
         home = root / "cases" / digest
         _move(content, home, digest)
-    return Case(name, digest, home / MODEL, data_sets, reference)
+    return Case(name, digest, home / MODEL, read, reference, feed=tuple(feed), external=_external(home))
+
+
+def pin_script(fill: Callable[[Path], str], *, script: str, name: str, label: str, root: Path) -> Case:
+    """Pins the script that `fill` writes, with the files beside it, to the empty folder that it is given.
+
+    `script` is the script's own name there. `fill` returns where the expected outputs come from; raises as `pin`.
+    """
+    with disk_errors(root), scratch(parent=root / "tmp") as place:
+        content = place.path / "case"
+        (content / _FILES).mkdir(parents=True)
+        record = {"kind": CaseKind.SCRIPT.value, "script": script, "reference": fill(content / _FILES)}
+        (content / _RECORD).write_text(json.dumps({"schema": 1, **record}), encoding="utf-8")
+        read_expected(content / _FILES, label)  # before anything is kept that cannot be read again
+        digest = _digest(content)
+        home = root / "cases" / digest
+        _move(content, home, digest)
+    return _script(home, name, record)
+
+
+def _script(home: Path, name: str, record: dict[str, str]) -> Case:
+    """The script that is pinned in `home`. It gets a page of its own: nobody knows what it leaves behind."""
+    return Case(
+        name=name,
+        digest=home.name,
+        model=home / _FILES / record["script"],
+        data_sets=read_expected(home / _FILES, name),
+        reference=record["reference"],
+        kind=CaseKind.SCRIPT,
+        page=f"script {home.name}",
+    )
 
 
 def load_pinned(digest: str, name: str, root: Path) -> Case:
@@ -57,16 +102,27 @@ def load_pinned(digest: str, name: str, root: Path) -> Case:
         raise CaseError(f"the pinned case {home} cannot be read: {one_line(error.strerror)}") from error
     if not intact:
         raise CaseError(f"the pinned case {home} was changed", "remove that folder and name the case's files again")
-    return Case(name, digest, home / MODEL, read_folder(home, name), record["reference"])
+    if record.get("kind") == CaseKind.SCRIPT:
+        return _script(home, name, record)
+    data_sets = _named(read_folder(home, name), record.get("data_sets", ()))
+    feed = tuple((output, name_of_input) for output, name_of_input in record.get("feed", ()))
+    return Case(name, digest, home / MODEL, data_sets, record["reference"], feed=feed, external=_external(home))
 
 
-def external_files(case: Case) -> dict[str, Path]:
-    """The external data of the pinned `case`: the location that the model gives each file -> the file itself."""
-    home = case.model.parent
-    own = {MODEL, _RECORD, *(data_set.name for data_set in case.data_sets)}
-    files = (path for path in sorted(home.rglob("*")) if path.is_file())
-    named = {path.relative_to(home).as_posix(): path for path in files}
-    return {location: path for location, path in named.items() if location.split("/", 1)[0] not in own}
+def _external(home: Path) -> tuple[str, ...]:
+    """The files of the pinned case in `home` that are neither ours nor the case's own: the model's external data."""
+    files = (path.relative_to(home).as_posix() for path in sorted(home.rglob("*")) if path.is_file())
+    return tuple(location for location in files if not _own(location.split("/", 1)[0]))
+
+
+def _own(name: str) -> bool:
+    return name in {MODEL, _RECORD} or DATA_SET.fullmatch(name) is not None
+
+
+def _named(data_sets: tuple[DataSet, ...], names: Sequence[str]) -> tuple[DataSet, ...]:
+    if not names:
+        return data_sets
+    return tuple(replace(data_set, name=name) for data_set, name in zip(data_sets, names, strict=True))
 
 
 def _digest(folder: Path) -> str:
@@ -98,7 +154,8 @@ def _move(content: Path, home: Path, digest: str) -> None:
 
 
 @contextlib.contextmanager
-def _disk_errors(root: Path) -> Iterator[None]:
+def disk_errors(root: Path) -> Iterator[None]:
+    """Turns an OSError of writing below `root` into DiskFull or MachineError."""
     try:
         yield
     except OSError as error:

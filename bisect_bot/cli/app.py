@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bisect_bot import __version__, bootstrap
-from bisect_bot.cli import check, demo, report, resume, run, sessions, versions
+from bisect_bot.cli import check, demo, doctor, matrix, minimise, report, resume, run, sessions, verify, versions
 from bisect_bot.errors import BisectBotError, CheckExit, Exit
 from bisect_bot.reports.escaping import line
 
@@ -23,10 +23,14 @@ COMMANDS = {
     "demo": demo,
     "run": run,
     "check": check,
+    "matrix": matrix,
+    "verify": verify,
+    "minimise": minimise,
     "resume": resume,
     "sessions": sessions,
     "report": report,
     "versions": versions,
+    "doctor": doctor,
 }
 # What typer makes of Ctrl-C inside a command.
 TYPER_INTERRUPTED = 130

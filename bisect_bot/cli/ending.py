@@ -20,6 +20,7 @@ STATUS = {
     Result.INCONCLUSIVE: Exit.INCONCLUSIVE,
     Result.STOPPED: Exit.STOPPED,
     Result.UNUSABLE: Exit.UNUSABLE,
+    Result.TESTED: Exit.FOUND,
 }
 DEFAULT_OUT = "bisect-bot-reports"
 SESSION = "{session}"

@@ -8,7 +8,7 @@ import inspect
 import re
 import shlex
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -219,7 +219,8 @@ class CaseOptions:
 def takes(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator for commands: the parameter `asked` becomes one option for each field of the dataclass `kind`.
 
-    typer reads a command's options from its signature, and many options of several commands are the same.
+    typer reads a command's options from its signature, and many options of several commands are the same. A parameter
+    of the command that is called as a field stands in for that field's option, and the command gets it too.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -229,15 +230,17 @@ def takes(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None
 
         @functools.wraps(command)
         def with_options(*args: object, **options: Any) -> None:
-            asked = kind(**{each.name: options.pop(each.name) for each in fields})
-            command(*args, **options, **{ASKED: asked})
+            asked = kind(**{each.name: options[each.name] for each in fields})
+            command(*args, **{name: options[name] for name in named}, **{ASKED: asked})
 
         mine = [p for p in inspect.signature(command).parameters.values() if p.name != ASKED]
+        named = {p.name for p in mine}
         parameters = [p.replace(annotation=own[p.name], kind=p.KEYWORD_ONLY) for p in mine] + [
             inspect.Parameter(
                 each.name, inspect.Parameter.KEYWORD_ONLY, default=_default(each), annotation=hints[each.name]
             )
             for each in fields
+            if each.name not in named
         ]
         with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         with_options.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -268,13 +271,28 @@ def parse_feed(text: str) -> tuple[str, str]:
     return output, name
 
 
+def _one_revision(request: Request) -> list[str]:
+    return [request.good, *_named_cases(request)]
+
+
+def _named_cases(request: Request) -> list[str]:
+    return [word for case in request.cases for word in ("--case", case)]
+
+
+# How the command lines of other commands than `check` begin.
+_HEADS: Mapping[str, Callable[[Request], list[str]]] = {
+    "run": lambda request: ["--good", request.good, "--bad", request.bad, *_named_cases(request)],
+    "matrix": lambda request: [*request.revisions, *_named_cases(request)],
+    "minimise": lambda request: [*request.cases, "--at", request.good],
+}
+
+
 def command_of(request: Request, command: str = "run") -> str:
     """The command line that asks `request` again, with every option that is not the default."""
     default = Request(good="", bad="", cases=())
     words = ["bisect-bot", command]
-    words += ["--good", request.good, "--bad", request.bad] if command == "run" else [request.good]
+    words += _HEADS.get(command, _one_revision)(request)
     for option, values, usual in (
-        ("--case", request.cases, ()),
         ("--target", request.targets, default.targets),
         ("--backend", request.backends, default.backends),
         ("--dim", tuple(f"{name}={size}" for name, size in request.dims), ()),

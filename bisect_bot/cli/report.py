@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from bisect_bot import paths
-from bisect_bot.errors import UnknownSession
+from bisect_bot.errors import UnknownSession, UsageError
+from bisect_bot.reports import matrix
 from bisect_bot.reports.gitlog import to_gitlog
+from bisect_bot.reports.html_report import to_html
 from bisect_bot.reports.json_report import dumps
 from bisect_bot.reports.markdown import to_markdown
 from bisect_bot.session.journal import FILE_NAME, Journal
@@ -19,11 +21,13 @@ class Format(StrEnum):
     """The forms a report can take."""
 
     MD = "md"
+    HTML = "html"
     JSON = "json"
     GITLOG = "gitlog"
 
 
-WRITERS = {Format.MD: to_markdown, Format.JSON: dumps, Format.GITLOG: to_gitlog}
+WRITERS = {Format.MD: to_markdown, Format.HTML: to_html, Format.JSON: dumps, Format.GITLOG: to_gitlog}
+MATRIX_WRITERS = {Format.MD: matrix.to_markdown, Format.HTML: matrix.to_html, Format.JSON: matrix.dumps}
 
 
 def register(app: typer.Typer) -> None:
@@ -42,6 +46,7 @@ def report(
     \b
     bisect-bot report
     bisect-bot report 20241130-1011 --format json
+    bisect-bot report --format html > report.html
     """
     with Journal.open(paths.cache_root() / FILE_NAME) as journal:
         row = journal.session(session) if session else journal.latest_run()
@@ -49,4 +54,7 @@ def report(
     if found is None:
         advice = "A check has none." if row.request.kind != "run" else f"Go on with it: bisect-bot resume {row.id}"
         raise UnknownSession(f"session {row.id} has no report", advice)
-    typer.echo(WRITERS[format_](found))
+    writers = MATRIX_WRITERS if row.request.kind == "matrix" else WRITERS
+    if format_ not in writers:
+        raise UsageError(f"a {row.request.kind} has no form {format_}", f"Forms: {', '.join(writers)}.")
+    typer.echo(writers[format_](found))

@@ -1,4 +1,4 @@
-"""The loopback server behind the page: serves the page and one artifact, and trades frames with it.
+"""The loopback server behind the page: serves the page, one artifact and scripts, and trades frames with it.
 
 It listens on 127.0.0.1 at a random port. Every path begins with a token made anew for each run, and the `Host`
 header must be ours, so neither another user's program nor a web page in the user's own browser can talk to it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +37,12 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
+    # A script of a user's reaches no other host from the page or a worker. Builds start workers from blobs, load their
+    # glue from data, and compile code that they put together. Navigation is not covered: configs/browsers.toml is.
+    "Content-Security-Policy": (
+        "default-src 'self' blob: data: 'unsafe-inline' 'unsafe-eval'; object-src 'none'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    ),
 }
 
 
@@ -57,10 +63,12 @@ class Message:
 class HarnessServer:
     """A running server: `async with HarnessServer(artifact_directory) as server`.
 
-    `artifact` is the folder served under `artifact/`, or None when only an adapter is looked for.
+    `artifact` is the folder served under `artifact/`, or None when only an adapter is looked for. `assets` are the
+    folders served under `asset/<number>/`, by that number: the pinned files of scripts.
     """
 
     artifact: Path | None
+    assets: Mapping[int, Path] = field(default_factory=dict)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     port: int = 0
     _messages: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
@@ -69,6 +77,7 @@ class HarnessServer:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guard])
         app.router.add_get("/{token}/artifact/{path:.+}", self._serve_artifact)
+        app.router.add_get(r"/{token}/asset/{number:\d{1,9}}/{path:.+}", self._serve_asset)
         app.router.add_post("/{token}/exchange", self._exchange)
         app.router.add_get("/{token}/{path:[a-z.]+}", self._serve_page)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
@@ -118,6 +127,12 @@ class HarnessServer:
             raise web.HTTPNotFound
         return _file(self.artifact, request.match_info["path"])
 
+    async def _serve_asset(self, request: web.Request) -> web.StreamResponse:
+        folder = self.assets.get(int(request.match_info["number"]))
+        if folder is None:
+            raise web.HTTPNotFound
+        return _file(folder, request.match_info["path"])
+
     async def _exchange(self, request: web.Request) -> web.StreamResponse:
         try:
             frame = decode(await request.read())
@@ -129,8 +144,12 @@ class HarnessServer:
 
 
 def _file(root: Path, name: str) -> web.StreamResponse:
-    path = (root / name).resolve()
-    if not path.is_relative_to(root.resolve()) or not path.is_file():
+    try:
+        path = (root / name).resolve()
+        inside = path.is_relative_to(root.resolve()) and path.is_file()
+    except (OSError, ValueError) as error:  # a name that is too long, or holds a NUL
+        raise web.HTTPNotFound from error
+    if not inside:
         raise web.HTTPNotFound
     content_type = MIME_TYPES.get(path.suffix, "application/octet-stream")
     # Headers are set here too: a file's response is prepared before the middleware sees it.

@@ -19,8 +19,9 @@ _SAFE = (
     "-c", "log.showSignature=false",
     "-c", "log.mailmap=false",
     "-c", "color.ui=false",
+    # A partial clone would fetch what it lacks in the middle of a read. Older gits do not heed the variable below.
+    "-c", "protocol.allow=never",
 )  # fmt: skip
-# A partial clone would fetch what it lacks in the middle of a read.
 _ENVIRONMENT = {"GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ATTR_NOSYSTEM": "1", "LC_ALL": "C"}
 
 
@@ -35,6 +36,10 @@ class Git:
 
         Raises UsageError, with git's own words, when git is missing, fails or takes minutes.
         """
+        return self.read_bytes(*arguments, may_fail=may_fail).decode("utf-8", "replace")
+
+    def read_bytes(self, *arguments: str, may_fail: bool = False) -> bytes:
+        """The bytes that `git <arguments>` prints, else as `read`."""
         try:
             # Imported here because GitPython refuses to be imported where there is no git.
             import git  # noqa: PLC0415
@@ -55,9 +60,9 @@ class Git:
             kill_after_timeout=None if sys.platform == "win32" else _TIMEOUT_S,
         )
         if status == 0:
-            return bytes(out).decode("utf-8", "replace")
+            return bytes(out)
         if may_fail:
-            return ""
+            return b""
         said = err if isinstance(err, str) else bytes(err).decode("utf-8", "replace")
         words = "".join(c for c in said.strip().splitlines()[-1] if c.isprintable()) if said.strip() else ""
         raise UsageError(

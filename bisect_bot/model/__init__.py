@@ -25,27 +25,20 @@ from bisect_bot.model.pipeline import (
     Candidate,
     Case,
     CaseKind,
-    Comparison,
     DataSet,
-    Demands,
     Ending,
-    Failure,
-    Foreground,
     Loader,
-    Mismatch,
     Observation,
-    Outcome,
     PageError,
     Placement,
     Plan,
     Revision,
-    Signature,
     Stage,
     Step,
     Target,
     Tensor,
-    Verdict,
 )
+from bisect_bot.model.verdict import Comparison, Demands, Failure, Foreground, Mismatch, Outcome, Signature, Verdict
 
 __all__ = [
     "Adapter",

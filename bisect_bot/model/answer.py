@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bisect_bot.model.pipeline import Adapter, Revision, Signature, Target, Verdict
+from bisect_bot.model.pipeline import Adapter, Revision, Target
+from bisect_bot.model.verdict import Signature, Verdict
 
 # --- session ------------------------------------------------------------------------------------
 
@@ -24,7 +25,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One verdict in its place: which revision, which cell, the how-manyeth of its kind, and with what."""
+    """One verdict in its place: which revision, which cell, the how-manyeth of its kind, and with what.
+
+    `log` has the last messages of a run that was not good. `providers` are those that a script asked for, session by
+    session; what ran is the verdict's.
+    """
 
     revision: str
     cell: Cell
@@ -36,6 +41,8 @@ class Trial:
     adapter: Adapter | None = None
     purpose: str = "search"  # end, search, retest
     reused: bool = False
+    log: tuple[str, ...] = ()
+    providers: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +51,9 @@ class Request:
 
     `command` is what to type to ask the same, `kind` which command it was (`run`, `check`, `matrix`, `verify`: only
     runs can be taken up again). `pinned` names the pinned cases (name, digest) that `cases` meant when it was first
-    asked, `pages` the page group of each. `runs` to `feed` are the plan that each case is run by; `against` says what
-    outputs are compared with. A `matrix` names `revisions` instead of two ends.
+    asked, `pages` the page group of each, `pinned_between` what `between` meant. `runs` to `feed` are the plan that
+    each case is run by; `against` says what outputs are compared with. A `matrix` names `revisions` instead of two
+    ends.
     """
 
     good: str
@@ -81,13 +89,14 @@ class Request:
     any_failure: bool = False
     revisions: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
+    pinned_between: tuple[tuple[str, str], ...] = ()
 
 
 # --- reports ------------------------------------------------------------------------------------
 
 
 class Result(StrEnum):
-    """How a `run` ended; the exit status follows from it."""
+    """How a `run` ended; the exit status follows from it. `tested` is for a matrix, which searches nothing."""
 
     FOUND = "found"
     RANGE = "range"
@@ -95,6 +104,7 @@ class Result(StrEnum):
     INCONCLUSIVE = "inconclusive"
     STOPPED = "stopped"
     UNUSABLE = "unusable"
+    TESTED = "tested"
 
 
 class Direction(StrEnum):
@@ -123,7 +133,10 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """The answer for one cell."""
+    """The answer for one cell.
+
+    `signature` is how the bad end fails; `also` are further ways in which it failed when it was tested again.
+    """
 
     cell: Cell
     result: Result
@@ -133,6 +146,12 @@ class CellResult:
     signature: Signature | None = None
     confidence: float | None = None
     note: str = ""
+    also: tuple[Signature, ...] = ()
+
+    def is_other(self, failure: Signature) -> bool:
+        """Whether `failure` is another one than what was searched for."""
+        searched = (*([self.signature] if self.signature else []), *self.also)
+        return bool(searched) and not any(failure.same_failure(each) for each in searched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +166,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the answer cost."""
+    """What the answer cost. `controls` are runs of the control, `voided` verdicts that it took back."""
 
     revisions: int = 0
     candidates: int = 0
@@ -157,11 +176,16 @@ class Counts:
     probes: int = 0
     verdicts_reused: int = 0
     infra: int = 0
+    controls: int = 0
+    voided: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the reports say. `cells[0]` is the headline; `warnings` are sentences for the reader."""
+    """Everything that the reports say. `cells[0]` is the headline; `warnings` are sentences for the reader.
+
+    With `any_failure`, runs that fail in another way than the bad end were taken for the same failure.
+    """
 
     session: str
     result: Result
@@ -177,3 +201,4 @@ class Report:
     reproduce: str
     wall_s: float
     reason: str = ""
+    any_failure: bool = False

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pydantic
 
 from bisect_bot.harness.frames import Frame
 from bisect_bot.model import Adapter, Ending, Observation, PageError, Stage, Step, Tensor
+from bisect_bot.probes.operations import KEPT_CONSOLE_LINES
 from bisect_bot.probes.placements import parse_placements
 from bisect_bot.targets.browsers import BrowserConfig
 
-KEPT_CONSOLE_LINES = 200
-# Bits of an element of each type that a page may give back (the keys of ARRAYS in web/page.js).
+# Bits of an element of each type that a page may give back (the keys of ARRAYS in web/tensors.js).
 BITS = {
     **dict.fromkeys(("int4", "uint4"), 4),
     **dict.fromkeys(("bool", "int8", "uint8"), 8),
@@ -58,19 +58,29 @@ class PostedError(pydantic.BaseModel):
 
 
 class PostedStep(pydantic.BaseModel):
-    """One step of a case's plan."""
+    """One step of a case's plan. Outputs of a data set that are None are those of the first step, bit by bit."""
 
     name: str
-    outputs: tuple[tuple[PostedTensor, ...], ...]
+    outputs: tuple[tuple[PostedTensor, ...] | None, ...]
     gpu_errors: tuple[str, ...] = ()
+    dispatches: pydantic.NonNegativeInt = 0
+
+
+class PostedProgress(pydantic.BaseModel):
+    """What a page says before it begins `step` of case `index`: the steps that it finished since it last said so."""
+
+    index: int
+    step: str
+    steps: tuple[PostedStep, ...]
 
 
 class PostedResult(pydantic.BaseModel):
-    """One result of a `results` frame."""
+    """One result of a `results` frame. `steps` are those that no progress told of; `placed` are lines of the log."""
 
     index: int
     ending: Ending
     steps: tuple[PostedStep, ...]
+    placed: tuple[str, ...] = ()
     times_ms: tuple[tuple[str, float], ...]
     errors: tuple[PostedError, ...]
     console: tuple[str, ...]
@@ -78,6 +88,7 @@ class PostedResult(pydantic.BaseModel):
     gpu_errors: tuple[str, ...]
     adapter: PostedAdapter | None
     found: PostedAdapter | None
+    providers: tuple[tuple[str, ...], ...] = ()
 
 
 def results_in(frame: Frame) -> Iterator[Frame]:
@@ -92,16 +103,34 @@ def results_in(frame: Frame) -> Iterator[Frame]:
         offset = end
 
 
-def decode_result(frame: Frame, index: int, blank: Observation, config: BrowserConfig) -> Observation:
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a case came: the steps that were finished, and the name of the one that was begun then."""
+
+    steps: tuple[Step, ...] = ()
+    step: str = ""
+
+
+def decode_progress(frame: Frame, index: int, before: Progress) -> Progress:
+    """What `frame` says of case `index`, after `before`. Raises ValueError for a frame that does not fit."""
+    posted = PostedProgress.model_validate(frame.header)
+    if posted.index != index:
+        raise ValueError(f"the progress is of case {posted.index}, not {index}")
+    return Progress(_steps(posted.steps, frame, before.steps), posted.step)
+
+
+def decode_result(
+    frame: Frame, index: int, blank: Observation, config: BrowserConfig, before: Progress = Progress()
+) -> Observation:
     """The observation in `frame`, which answers case `index`; `blank` gives what the page does not know.
 
-    A frame that does not fit becomes an observation with the ending `harness`.
+    `before` is how far the case had come. A frame that does not fit becomes an observation with the ending `harness`.
     """
     try:
         posted = PostedResult.model_validate(frame.header)
         if posted.index != index:
             raise ValueError(f"the answer is for case {posted.index}, not {index}")
-        steps = _steps(posted, frame)
+        steps = _steps(posted.steps, frame, before.steps)
     except ValueError as error:
         return replace(blank, errors=(PageError(Stage.HARNESS, f"the page's answer makes no sense: {error}"),))
     # The adapter of the device in use; before there is one, the adapter that was found.
@@ -116,21 +145,27 @@ def decode_result(frame: Frame, index: int, blank: Observation, config: BrowserC
         errors=tuple(PageError(e.stage, e.message, e.stack, e.step) for e in posted.errors),
         gpu_errors=posted.gpu_errors,
         dispatches=posted.dispatches,
-        placements=parse_placements(posted.console),
+        placements=parse_placements(posted.placed),
         adapter=adapter.to_adapter(config, driver) if adapter else None,
+        providers=posted.providers,
     )
 
 
-def _steps(posted: PostedResult, frame: Frame) -> tuple[Step, ...]:
+def _steps(posted: Sequence[PostedStep], frame: Frame, before: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps `before` and those in `frame`."""
+    steps = list(before)
     blobs = iter(frame.blobs)
-    return tuple(
-        Step(
-            step.name,
-            tuple(tuple(_tensor(t, next(blobs, None)) for t in run) for run in step.outputs),
-            step.gpu_errors,
-        )
-        for step in posted.steps
-    )
+    for step in posted:
+        outputs = []
+        for number, tensors in enumerate(step.outputs):
+            if tensors is not None:
+                outputs.append(tuple(_tensor(tensor, next(blobs, None)) for tensor in tensors))
+            elif steps and number < len(steps[0].outputs):
+                outputs.append(steps[0].outputs[number])
+            else:
+                raise ValueError(f"step {step.name!r} repeats outputs that never came")
+        steps.append(Step(step.name, tuple(outputs), step.gpu_errors, step.dispatches))
+    return tuple(steps)
 
 
 def _tensor(posted: PostedTensor, blob: bytes | None) -> Tensor:

@@ -16,9 +16,11 @@ from playwright.async_api import Playwright
 
 from bisect_bot.harness.frames import Frame
 from bisect_bot.harness.server import HarnessServer, Message
-from bisect_bot.model import Case, Ending, Observation, PageError, Stage
-from bisect_bot.probes.decode import decode_result, results_in
-from bisect_bot.probes.jobs import jobs, size_of
+from bisect_bot.model import Case, CaseKind, Ending, Observation, PageError, Stage
+from bisect_bot.probes.decode import Progress, decode_progress, decode_result, results_in
+from bisect_bot.probes.jobs import assets, jobs, size_of
+from bisect_bot.probes.memory import OUT_OF_MEMORY, memory_limit, outgrown
+from bisect_bot.probes.operations import began, merge_pages
 from bisect_bot.probes.types import Probe
 from bisect_bot.scratch import Scratch, scratch
 from bisect_bot.targets.browsers import BrowserConfig, command_line
@@ -28,14 +30,16 @@ ADAPTER_ATTEMPTS = 12
 HELLO_TIMEOUT_S = 60.0
 BATCH_CASES = 32
 BATCH_BYTES = 8 * 2**20
+LEFT = "the page was left or reloaded during the case"
 
 OnCase = Callable[[int, Observation], None]
 
 
 def run_probe(probe: Probe, config: BrowserConfig, on_case: OnCase = lambda _index, _seen: None) -> list[Observation]:
-    """Runs `probe` in a fresh browser; one observation per case of `probe.in_order`.
+    """Runs `probe` in a fresh browser; one observation per smoke case and per case, in order.
 
-    `on_case(index, observation)` is called as each is done. A case that crashes or hangs the browser costs a
+    `on_case(index, observation)` is called as each is done in all its pages. A case that fails in one is not run in
+    further ones. A case that crashes or hangs the browser costs a
     restart and nothing else. Raises NoBrowser when the browser does not start.
     """
     return asyncio.run(_run(probe, config, on_case))
@@ -44,10 +48,10 @@ def run_probe(probe: Probe, config: BrowserConfig, on_case: OnCase = lambda _ind
 async def _run(probe: Probe, config: BrowserConfig, on_case: OnCase) -> list[Observation]:
     run = _Run(probe, config, on_case, deadline=time.monotonic() + probe.limits.probe_s)
     with scratch() as folder:
-        async with HarnessServer(probe.artifact.directory) as server, driver(folder) as playwright:
+        async with HarnessServer(probe.artifact.directory, assets(probe)) as server, driver(folder) as playwright:
             while run.pending:
                 await run.one_browser(playwright, server, folder)
-    return run.done
+    return run.answers()
 
 
 class _BrowserLost(Exception):
@@ -60,12 +64,23 @@ class _Run:
     config: BrowserConfig
     on_case: OnCase
     deadline: float
-    done: list[Observation] = field(default_factory=list)
+    # By index of `probe.in_order`; None for a case that had failed in an earlier page.
+    done: list[Observation | None] = field(default_factory=list)
     pages: int = 0
+    # How far the case in flight came.
+    progress: Progress = field(default_factory=Progress)
 
     @property
     def pending(self) -> bool:
         return len(self.done) < len(self.probe.in_order)
+
+    def answers(self) -> list[Observation]:
+        return [self._answer(first) for first in range(self.probe.smokes + len(self.probe.cases))]
+
+    def _answer(self, first: int) -> Observation:
+        """What the case that is first run at `first` did in all the pages that it was run in."""
+        turns = [each for each in self.probe.turns(first) if each < len(self.done)]
+        return merge_pages([seen for each in turns if (seen := self.done[each]) is not None])
 
     async def one_browser(self, playwright: Awaitable[Playwright], server: HarnessServer, folder: Scratch) -> None:
         """Starts a browser and runs pending cases in it until none is left or the browser is of no more use."""
@@ -85,18 +100,28 @@ class _Run:
         message = await self._hello(browser, server, page)
         while self.pending:
             batch = self._batch()
+            script = self.probe.in_order[batch[0]].kind is CaseKind.SCRIPT
             message.answer(*jobs(self.probe, batch, ADAPTER_ATTEMPTS))
             while self.pending and len(self.done) in batch:
                 message = await self._next(browser, server, page, self.probe.limits.case_s)
+                if message.frame.header.get("kind") == "progress":
+                    self._progressed(message.frame)
+                    message.answer({"kind": "go on"})
+                    continue
                 if message.frame.header.get("kind") != "results":
                     self._interrupted(message)
                     break
                 if self._take(message.frame) and self.pending:
+                    if script:
+                        break
                     message.answer({"kind": "reload"})
                     message = await self._hello(browser, server, page)
                     break
                 if self.pending and len(self.done) in batch:
                     message.answer({"kind": "go on"})
+            if script and self.pending:
+                # It may have left anything behind (a timer, a worker, a window): no other case runs beside that.
+                raise _BrowserLost
         message.answer({"kind": "done"})
 
     def _take(self, frame: Frame) -> bool:
@@ -110,7 +135,7 @@ class _Run:
             if _hopeless(observation):
                 while self.pending:
                     self._record(_again(observation, self.probe.in_order[len(self.done)]))
-            if self.probe.needs_fresh_page(observation, index):
+            if self.probe.needs_fresh_page(observation, index, len(self.done)):
                 return True
         return False
 
@@ -120,9 +145,18 @@ class _Run:
         size = size_of(self.probe.in_order[first])
         for index in range(first + 1, len(self.probe.in_order)):
             size += size_of(self.probe.in_order[index])
-            if size > BATCH_BYTES or index - first == BATCH_CASES or not self.probe.shares_page(index):
+            full = size > BATCH_BYTES or index - first == BATCH_CASES
+            if full or not self.probe.shares_page(index) or self._is_settled(index):
                 return range(first, index)
         return range(first, len(self.probe.in_order))
+
+    def _progressed(self, frame: Frame) -> None:
+        """Takes note of how far the case in flight came."""
+        try:
+            self.progress = decode_progress(frame, len(self.done), self.progress)
+        except ValueError as error:
+            self._record(self._failed(Ending.HARNESS, f"the page's progress makes no sense: {error}"))
+            raise _BrowserLost from error
 
     def _interrupted(self, message: Message) -> None:
         """Records what it means that the page says something else than a result while a case is in flight."""
@@ -131,7 +165,7 @@ class _Run:
             self._record(self._failed(Ending.HARNESS, str(header.get("message"))))
             raise _BrowserLost
         # The page began anew: something in the case navigated it.
-        self._record(self._failed(Ending.ERROR, "the page was left or reloaded during the case", Stage.RUN))
+        self._record(self._failed(Ending.ERROR, LEFT, Stage.RUN))
 
     async def _hello(self, browser: RunningBrowser, server: HarnessServer, page: str) -> Message:
         """The greeting of a page that was just loaded. Results of cases that it dropped before are dropped here."""
@@ -148,11 +182,14 @@ class _Run:
         Outside a case (`in_case` False) whatever happens is our page's failure, not the next case's.
         """
         left = self.deadline - time.monotonic()
+        stage = Stage.HARNESS
         received = asyncio.create_task(server.receive(page))
         crashed = asyncio.create_task(browser.crashed.wait())
+        gone = asyncio.create_task(browser.left.wait())
+        full = asyncio.create_task(self._memory_spent(browser, in_case))
         try:
             await asyncio.wait(
-                (received, crashed, browser.ended),
+                (received, crashed, gone, full, browser.ended),
                 timeout=max(0.0, min(limit_s, left)),
                 return_when=asyncio.FIRST_COMPLETED,
             )
@@ -162,16 +199,28 @@ class _Run:
                 ending, why = Ending.BROWSER_GONE, f"the browser ended (status {browser.ended.result()})"
             elif crashed.done():
                 ending, why = Ending.CRASH, "the page's process crashed"
+            elif full.done():
+                ending, why = Ending.CRASH, f"{OUT_OF_MEMORY}: more than {full.result() / 2**30:.3g} GiB"
+            elif gone.done():
+                ending, why, stage = Ending.ERROR, LEFT, Stage.RUN
             elif left <= limit_s:
                 self._give_up()
                 raise _BrowserLost
             else:
                 ending, why = Ending.HANG, f"no answer within {limit_s:.0f} s"
         finally:
-            received.cancel()
-            crashed.cancel()
-        self._record(self._failed(ending if in_case else Ending.HARNESS, why))
+            for task in (received, crashed, gone, full):
+                task.cancel()
+        self._record(self._failed(ending, why, stage) if in_case else self._failed(Ending.HARNESS, why))
         raise _BrowserLost
+
+    async def _memory_spent(self, browser: RunningBrowser, in_case: bool) -> int:
+        """Ends when a script in flight took more memory than it may: the limit, in bytes."""
+        if not in_case or self.probe.in_order[len(self.done)].kind is not CaseKind.SCRIPT:
+            await asyncio.Event().wait()
+        limit = memory_limit(self.config.common.script_memory_gib)
+        await outgrown(browser.pid, limit)
+        return limit
 
     def _give_up(self) -> None:
         """Records that the pending cases were not finished: the probe's time is over, which says nothing of them."""
@@ -180,13 +229,25 @@ class _Run:
             self._record(self._failed(Ending.HARNESS, f"not finished: {limit}"))
 
     def _record(self, observation: Observation) -> None:
+        """Notes what the case in flight did in this page; the next one is in flight then."""
+        first = self.probe.first_of(len(self.done))
+        last = len(self.done) == self.probe.turns(first)[-1] or _is_over(observation)
         self.done.append(observation)
-        self.on_case(len(self.done) - 1, observation)
+        self.progress = Progress()
+        while self.pending and self._is_settled(len(self.done)):
+            self.done.append(None)
+        if last:
+            self.on_case(first, self._answer(first))
+
+    def _is_settled(self, index: int) -> bool:
+        """Whether the case at `index` failed in an earlier page."""
+        before = (each for each in self.probe.turns(self.probe.first_of(index)) if each < len(self.done))
+        return any((seen := self.done[each]) is None or _is_over(seen) for each in before)
 
     def _observed(self, frame: Frame, index: int) -> Observation:
         """The observation in a result's frame; an adapter that was not asked for overrules whatever it says."""
         blank = replace(self._failed(Ending.HARNESS, "the page's answer makes no sense"), errors=())
-        observation = decode_result(frame, index, blank, self.config)
+        observation = decode_result(frame, index, blank, self.config, self.progress)
         found, used = self.probe.target.adapter, observation.adapter
         if used is None:
             return observation
@@ -205,9 +266,15 @@ class _Run:
             bundle=self.probe.bundle.file,
             backend=self.probe.backend_of(len(self.done)),
             ending=ending,
-            errors=(PageError(stage, why),),
+            steps=began(self.progress.steps, self.progress.step) if self.progress.step else (),
+            errors=(PageError(stage, why, step=self.progress.step),),
             adapter=self.probe.target.adapter,
         )
+
+
+def _is_over(observation: Observation) -> bool:
+    """Whether its case is not to be run in further pages."""
+    return observation.ending is not Ending.COMPLETED
 
 
 def _hopeless(observation: Observation) -> bool:

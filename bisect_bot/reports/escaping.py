@@ -45,6 +45,8 @@ _REFERENCE = re.compile(r"(?:@[A-Za-z0-9][\w-]*|(?<!&)#\d+)+")
 
 def visible(text: str, keep: str = "") -> str:
     """`text` with every control or invisible character shown as its escape, except those in `keep`."""
+    if text.isascii() and text.isprintable():
+        return text  # nearly all text: reports hold a great many short ones
     return "".join(c if c in keep or not _hidden(c) else _escape(c) for c in text)
 
 

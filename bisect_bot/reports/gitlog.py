@@ -30,7 +30,7 @@ def to_gitlog(report: Report) -> str:
         return "\n".join(lines) + "\n"
     order = [trial.revision for trial in report.trials]
     positions = {revision.id: position for position, revision in enumerate(report.revisions)}
-    for row in sorted(rows(report, answer.cell), key=lambda row: order.index(row.revision.id)):
+    for row in sorted(rows(report, answer.cell, answer), key=lambda row: order.index(row.revision.id)):
         lines += _tried(row, terms, _contradicts(row, answer.boundary, fix, positions))
     if report.result is Result.FOUND and answer.boundary and answer.boundary.first_new.version is None:
         new = answer.boundary.first_new

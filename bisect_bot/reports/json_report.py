@@ -26,10 +26,12 @@ from bisect_bot.model import (
     Target,
     Trial,
 )
+from bisect_bot.reports.drift import Pass, passes
+from bisect_bot.reports.failures import other_failures
 from bisect_bot.reports.gitlog import to_gitlog
-from bisect_bot.reports.rows import other_boundaries, other_failures, sides
+from bisect_bot.reports.rows import by_cell, other_boundaries, sides
 from bisect_bot.reports.sentence import compare_link, headline, hex_id
-from bisect_bot.reports.values import max_abs_err
+from bisect_bot.reports.values import lowest_cosine, max_abs_err
 
 SCHEMA = 1
 _NO_BOUNDARY = (Result.SAME, Result.UNUSABLE)
@@ -41,6 +43,7 @@ def to_json(report: Report) -> dict[str, Any]:
     Text from outside stands in it unchanged but for halves of surrogate pairs, which become U+FFFD.
     """
     first = report.cells[0] if report.cells else None
+    cells = by_cell(report)
     value = {
         "schema": SCHEMA,
         "session": report.session,
@@ -58,19 +61,19 @@ def to_json(report: Report) -> dict[str, Any]:
         "counts": asdict(report.counts),
         "confidence": first.confidence if first else None,
         "other_boundaries": [
-            {**_cell(answer), **_pair(boundary)}
-            for answer in report.cells
-            for boundary in other_boundaries(report, answer)
+            {**_cell(answer), **_pair(boundary)} for answer, own in cells for boundary in other_boundaries(own, answer)
         ],
         "other_failures": [
             {
                 **_cell(answer),
-                "revision": trial.revision,
-                "verdict": trial.verdict.outcome.value,
-                "signature": _signature(trial.verdict.signature),
+                "revision": other.trial.revision,
+                "verdict": other.trial.verdict.outcome.value,
+                "signature": _signature(other.signature),
+                "reason": other.trial.verdict.reason,
+                "times": other.times,
             }
-            for answer in report.cells
-            for trial in other_failures(report, answer)
+            for answer, own in cells
+            for other in other_failures(own, answer)
         ],
         "warnings": list(report.warnings),
         "reference": {"onnxruntime": dict(report.environment).get("onnxruntime"), "expected": report.reference},
@@ -147,7 +150,12 @@ def _answer(answer: CellResult) -> dict[str, Any]:
 def _signature(signature: Signature | None) -> dict[str, Any] | None:
     if signature is None:
         return None
-    return {"kind": signature.kind.value, "case": signature.case, "message": signature.message}
+    return {
+        "kind": signature.kind.value,
+        "case": signature.case,
+        "message": signature.message,
+        "when": signature.when,
+    }
 
 
 def _target(target: Target) -> dict[str, Any]:
@@ -185,10 +193,36 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "adapter": _adapter(trial.adapter),
         "approximate": [],  # published builds are never approximate
         "max_abs_err": max_abs_err(trial),
+        "cosine": lowest_cosine(trial),
+        "foreground": [_foreground(c, c.foreground) for c in verdict.comparisons if c.foreground is not None],
+        "steps": [_pass(each) for each in passes(trial)],
         "first_mismatch": _first_mismatch(verdict.comparisons),
         "attempt": trial.attempt,
         "purpose": trial.purpose,
         "reused": trial.reused,
+        "asked_providers": [list(providers) for providers in trial.providers],
+        "log": list(trial.log),
+    }
+
+
+def _pass(one: Pass) -> dict[str, Any]:
+    return {
+        "step": one.step,
+        "data_set": one.data_set,
+        "matches": one.matches,
+        "max_abs_err": one.error,
+        "cosine": one.cosine,
+        "odd": one.odd,
+    }
+
+
+def _foreground(comparison: Comparison, shares: tuple[float, float]) -> dict[str, Any]:
+    return {
+        "step": comparison.step,
+        "data_set": comparison.data_set,
+        "output": comparison.output,
+        "actual": shares[0],
+        "expected": shares[1],
     }
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from bisect_bot.model import Boundary, CellResult, Comparison, Report, Result, Revision, Target
+from bisect_bot.reports.drift import Pass, drift
 from bisect_bot.reports.escaping import code_block, code_span, markdown, shorten, table
-from bisect_bot.reports.rows import Row, other_boundaries, other_failures, rows, shown_failure, side_marks, sides
+from bisect_bot.reports.failures import OtherKind, other_kinds
+from bisect_bot.reports.rows import Row, by_cell, other_boundaries, rows, shown_failure, side_marks, sides
 from bisect_bot.reports.sentence import compare_link, headline, name
-from bisect_bot.reports.values import cost, counted, max_abs_err, number, overview, proof_word
+from bisect_bot.reports.values import cost, counted, max_abs_err, number, overview, proof_word, short_list, times
+from bisect_bot.reports.words import failure_words
 
 _MESSAGE = 600  # characters of a message outside a table
 _REASON = 160  # characters of a message in a cell
+_PASSES = 100  # rows of the table of steps and frames
+_KINDS = 50  # rows of the table of other failures
 
 
 def to_markdown(report: Report) -> str:
@@ -20,8 +25,15 @@ def to_markdown(report: Report) -> str:
     answer = report.cells[0] if report.cells else None
     parts = [f"**{markdown(headline(report))}**"]
     if answer is not None:
-        parts += [*_boundary(answer), *_verdicts(report, answer), *_failure(report, answer)]
-    parts += [*_notes(report), *_proofs(report), *_cases(report), _environment(report), _reproduce(report)]
+        parts += [*_boundary(answer), *_verdicts(report, answer), *_failure(report, answer), *_drift(report, answer)]
+    parts += [
+        *_other_failures(report),
+        *_notes(report),
+        *_proofs(report),
+        *_cases(report),
+        _environment(report),
+        _reproduce(report),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -71,7 +83,8 @@ def _failure(report: Report, answer: CellResult) -> list[str]:
     parts = []
     if answer.signature is not None:
         message = code_span(shorten(answer.signature.message, _MESSAGE))
-        parts.append(f"Signature of the failure: {answer.signature.kind.value}{': ' if message else ''}{message}")
+        words = markdown(failure_words(answer.signature))
+        parts.append(f"How it fails: {words} ({answer.signature.kind.value}{': ' if message else ''}{message})")
     failure = shown_failure(report, answer)
     if failure is not None:
         revision, _, comparison = failure
@@ -80,7 +93,8 @@ def _failure(report: Report, answer: CellResult) -> list[str]:
 
 
 def _comparison(revision: Revision, comparison: Comparison) -> str:
-    where = f"output {code_span(comparison.output)} of {code_span(comparison.data_set)} with {_id(revision)}"
+    step = f" in the step {code_span(comparison.step)}" if comparison.step else ""
+    where = f"output {code_span(comparison.output)} of {code_span(comparison.data_set)}{step} with {_id(revision)}"
     if comparison.problem is not None:
         return f"Not comparable: {where}: {markdown(shorten(comparison.problem, _MESSAGE))}"
     told = overview(comparison)
@@ -99,28 +113,72 @@ def _comparison(revision: Revision, comparison: Comparison) -> str:
     return f"{summary}\n\n{_folded('The first mismatches', shown)}"
 
 
+def _drift(report: Report, answer: CellResult) -> list[str]:
+    """The error from step to step and frame to frame on both sides, folded."""
+    found = drift(report, answer)
+    if found is None:
+        return []
+    header = ["", *(f"{_id(row.revision)}{f' ({mark})' if mark else ''}" for mark, row in found.columns)]
+    shown = [[markdown(shorten(label, 100)), *(_pass(one) for one in line)] for label, line in found.lines[:_PASSES]]
+    left = len(found.lines) - len(shown)
+    more = f"\n\n… and {left} more, in `report.json`." if left else ""
+    return [_folded("Largest absolute error by step and frame", table(header, shown) + more)]
+
+
+def _pass(one: Pass | None) -> str:
+    if one is None:
+        return "not reached"
+    told = [] if one.error is None else [number(one.error, 3)]
+    told += [markdown(shorten(one.odd, 60))] if one.odd else []
+    if one.cosine is not None and not one.matches:
+        told.append(f"cosine {number(one.cosine, 3)}")
+    return ("" if one.matches else "**wrong** ") + ", ".join(told)
+
+
 def _notes(report: Report) -> list[str]:
     """Warnings, and what does not fit a history with one change and one failure."""
     notes = [markdown(shorten(warning, _MESSAGE)) for warning in report.warnings]
-    for answer in report.cells:
-        others = other_boundaries(report, answer)
+    for answer, own in by_cell(report):
+        others = other_boundaries(own, answer)
         if others:
             pairs = "; ".join(_pair(boundary) for boundary in others[:5])
             notes.append(
                 f"{code_span(str(answer.cell))}: the verdict changes more than once, so the answer is one of several. "
                 f"It also changes between {pairs}{'; …' if len(others) > 5 else ''}."
             )
-        for trial in other_failures(report, answer)[:5]:
-            signature = trial.verdict.signature
-            if signature is not None:
-                message = code_span(shorten(signature.message, _REASON))
-                notes.append(
-                    f"{code_span(trial.revision)} fails {code_span(str(answer.cell))} in another way: "
-                    f"{signature.kind.value}{': ' if message else ''}{message}"
-                )
         if answer.note and answer.result not in (Result.FOUND, Result.RANGE):  # theirs repeats the tables
             notes.append(f"{code_span(str(answer.cell))}: {markdown(shorten(answer.note, _MESSAGE))}")
     return ["### Notes", _list(notes)] if notes else []
+
+
+def _other_failures(report: Report) -> list[str]:
+    """All other ways in which revisions failed, with how often; folded when there are many."""
+    found = [(answer, kind) for answer, own in by_cell(report) for kind in other_kinds(own, answer)]
+    if not found:
+        return []
+    header = ["how it fails", "revisions", "reason"]
+    lines = [_kind(kind) for _, kind in found[:_KINDS]]
+    if len(report.cells) > 1:
+        header = ["case", *header]
+        lines = [
+            [code_span(shorten(str(answer.cell), 100)), *cells]
+            for (answer, _), cells in zip(found[:_KINDS], lines, strict=True)
+        ]
+    shown = table(header, lines)
+    if len(found) > len(lines):
+        shown += f"\n\n… and {len(found) - len(lines)} more, in `report.json`."
+    title = "Other failures met on the way"
+    return [_folded(title, shown)] if len(found) > 5 else [f"### {title}", shown]
+
+
+def _kind(kind: OtherKind) -> list[str]:
+    message = code_span(shorten(kind.signature.message, _REASON))
+    seen = [f"{code_span(shorten(revision, 100))}{times(count)}" for revision, count in kind.seen]
+    return [
+        f"{markdown(failure_words(kind.signature))}{': ' if message else ''}{message}",
+        short_list(seen, 10),
+        markdown(shorten(kind.reason, _REASON)),
+    ]
 
 
 def _pair(boundary: Boundary) -> str:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from bisect_bot.model import Boundary, Cell, CellResult, Comparison, Direction, Outcome, Report, Result, Revision, Trial
+from bisect_bot.model import (
+    Boundary,
+    Cell,
+    CellResult,
+    Comparison,
+    Direction,
+    Outcome,
+    Report,
+    Result,
+    Revision,
+    Trial,
+)
 
+OTHER_FAILURE = "other failure"
 _DECIDED = (Outcome.GOOD, Outcome.BAD)
 
 
@@ -15,33 +27,43 @@ _DECIDED = (Outcome.GOOD, Outcome.BAD)
 class Row:
     """All trials of one revision for one cell, in the order in which they were made; never empty.
 
-    `marks` says what the revision is to the answer: `end`, `last good`, `first bad`, ….
+    `marks` says what the revision is to the answer: `end`, `last good`, `first bad`, …. `answer` tells what was
+    searched for (None: any failure): a run that is bad in another way says nothing about it, as a skipped one.
     """
 
     revision: Revision
     trials: tuple[Trial, ...]
     marks: tuple[str, ...] = ()
+    answer: CellResult | None = None
 
     @property
     def outcome(self) -> Outcome | None:
         """What all runs said, leaving out `infra` ones unless there are no others; None where they disagree."""
-        said = {trial.verdict.outcome for trial in self.trials}
+        said = {self._said(trial) for trial in self.trials}
         told = said - {Outcome.INFRA} or said
         return next(iter(told)) if len(told) == 1 else None
 
     @property
     def label(self) -> str:
-        """The outcome in a word, or how often each was met: `good`, `1 good, 2 bad`."""
+        """The outcome in a word or two, or how often each was met: `good`, `other failure`, `1 good, 2 bad`."""
         if self.outcome is not None:
-            return self.outcome.value
-        counted = Counter(trial.verdict.outcome for trial in self.trials)
+            return OTHER_FAILURE if self._is_other(self.trial) else self.outcome.value
+        counted = Counter(self._said(trial) for trial in self.trials)
         return ", ".join(f"{counted[outcome]} {outcome}" for outcome in Outcome if counted[outcome])
 
     @property
     def trial(self) -> Trial:
         """The trial that stands for the row: the first with its outcome, or the first bad one where runs disagree."""
         wanted = self.outcome or Outcome.BAD
-        return next((trial for trial in self.trials if trial.verdict.outcome is wanted), self.trials[0])
+        return next((trial for trial in self.trials if self._said(trial) is wanted), self.trials[0])
+
+    def _said(self, trial: Trial) -> Outcome:
+        return Outcome.SKIP if self._is_other(trial) else trial.verdict.outcome
+
+    def _is_other(self, trial: Trial) -> bool:
+        mine = trial.verdict.signature
+        is_bad = trial.verdict.outcome is Outcome.BAD
+        return is_bad and mine is not None and self.answer is not None and self.answer.is_other(mine)
 
 
 def sides(direction: Direction | None) -> tuple[str, str]:
@@ -66,7 +88,18 @@ def rows(report: Report, cell: Cell, answer: CellResult | None = None) -> tuple[
             trials.setdefault(trial.revision, []).append(trial)
     known = {revision.id: revision for revision in report.revisions}
     ordered = [*(r for r in known if r in trials), *(r for r in trials if r not in known)]
-    return tuple(Row(known.get(r, Revision(r)), tuple(trials[r]), _marks(r, tuple(trials[r]), answer)) for r in ordered)
+    searched = None if report.any_failure else answer
+    return tuple(
+        Row(known.get(r, Revision(r)), tuple(trials[r]), _marks(r, tuple(trials[r]), answer), searched) for r in ordered
+    )
+
+
+def by_cell(report: Report) -> tuple[tuple[CellResult, Report], ...]:
+    """Each answer with the report that has its trials alone: what is asked of it costs no look at all the others'."""
+    trials: dict[Cell, list[Trial]] = {answer.cell: [] for answer in report.cells}
+    for trial in report.trials:
+        trials.setdefault(trial.cell, []).append(trial)
+    return tuple((answer, replace(report, trials=tuple(trials[answer.cell]))) for answer in report.cells)
 
 
 def ends(report: Report, cell: Cell) -> tuple[Row, Row] | None:
@@ -90,7 +123,7 @@ def other_boundaries(report: Report, answer: CellResult) -> tuple[Boundary, ...]
     Histories are not monotonic: a regression may be backed out and land again. Without a boundary in the
     answer one change is what was to be found, and only several are told.
     """
-    decided = [row for row in rows(report, answer.cell) if row.outcome in _DECIDED]
+    decided = [row for row in rows(report, answer.cell, answer) if row.outcome in _DECIDED]
     changes = [Boundary(a.revision, b.revision) for a, b in pairwise(decided) if a.outcome is not b.outcome]
     if answer.boundary is None:
         return tuple(changes) if len(changes) > 1 else ()
@@ -98,22 +131,13 @@ def other_boundaries(report: Report, answer: CellResult) -> tuple[Boundary, ...]
     return tuple(change for change in changes if (change.last_old.id, change.first_new.id) != pair)
 
 
-def other_failures(report: Report, answer: CellResult) -> tuple[Trial, ...]:
-    """One trial for each revision and signature that failed in another way than the one searched for."""
-    found: dict[tuple[str, str], Trial] = {}
-    for trial in report.trials:
-        verdict = trial.verdict
-        if trial.cell != answer.cell or verdict.signature is None or verdict.outcome is Outcome.INFRA:
-            continue
-        own = verdict.signature == answer.signature or (answer.signature is None and verdict.outcome is Outcome.BAD)
-        if not own:
-            found.setdefault((trial.revision, f"{verdict.signature.kind} {verdict.signature.message}"), trial)
-    return tuple(found.values())
-
-
 def shown_failure(report: Report, answer: CellResult) -> tuple[Revision, Trial, Comparison] | None:
     """The failure nearest to the boundary that has numbers: its revision, its trial, its first failed comparison."""
-    failed = [row for row in rows(report, answer.cell) if row.trial.verdict.outcome is Outcome.BAD]
+    failed = [
+        row
+        for row in rows(report, answer.cell, answer)
+        if row.trial.verdict.outcome is Outcome.BAD and row.outcome is not Outcome.SKIP
+    ]
     if answer.boundary is not None:
         near = (answer.boundary.last_old.id, answer.boundary.first_new.id)
         failed.sort(key=lambda row: row.revision.id not in near)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from bisect_bot.model import Boundary, CellResult, Direction, Outcome, Report, Result, Revision
 from bisect_bot.reports.escaping import line, shorten
 from bisect_bot.reports.rows import between, ends, sides
+from bisect_bot.reports.values import counted
+from bisect_bot.reports.words import failure_words
 
 UPSTREAM = "https://github.com/microsoft/onnxruntime"
 
@@ -25,6 +28,14 @@ def headline(report: Report) -> str:
 def name(revision: Revision) -> str:
     """How a sentence names `revision`: a published build by its id, a commit by ten digits."""
     return revision.id if revision.version is not None or revision.commit is None else revision.commit[:10]
+
+
+def tested(report: Report) -> str:
+    """How many verdicts a report holds, and which, as the beginning of a sentence."""
+    said = Counter(trial.verdict.outcome for trial in report.trials)
+    listed = ", ".join(f"{said[outcome]} {outcome}" for outcome in Outcome if said[outcome])
+    told = f"{counted(len(report.trials), 'verdict')} on {counted(len(report.revisions), 'revision')}"
+    return f"{told}: {listed}" if listed else told
 
 
 def compare_link(boundary: Boundary | None) -> str | None:
@@ -53,6 +64,7 @@ def _sentence(report: Report, result: Result, answer: CellResult | None) -> str:
         Result.INCONCLUSIVE: _inconclusive,
         Result.STOPPED: _stopped,
         Result.UNUSABLE: _unusable,
+        Result.TESTED: _tested,
     }
     return sentences[result](report, answer)
 
@@ -66,7 +78,7 @@ def _found(report: Report, answer: CellResult | None) -> str:
         change = f"{verb} between these builds"
     else:
         change = f"{verb} by {name(new)}" + (f" ({shorten(new.title, 120)})" if new.title else "")
-    return f"{_pair(answer.boundary, answer.direction)}: {change}, for {_cells(report, answer)}."
+    return f"{_pair(answer.boundary, answer.direction)}: {change}, for {_cells(report, answer)}{_from_when(answer)}."
 
 
 def _range(report: Report, answer: CellResult | None) -> str:
@@ -77,7 +89,7 @@ def _range(report: Report, answer: CellResult | None) -> str:
     count = between(report, answer.boundary)
     gap = "what lies between" if not count else f"the {count} between" if count > 1 else "the one between"
     return (
-        f"{pair}: {verb} somewhere from one to the other, for {_cells(report, answer)}; "
+        f"{pair}: {verb} somewhere from one to the other, for {_cells(report, answer)}{_from_when(answer)}; "
         f"{gap} cannot be tested here for the reasons given: another --bundle or --target may tell more."
     )
 
@@ -135,6 +147,15 @@ def _so_far(report: Report, answer: CellResult | None) -> str:
         return ""
     done = sum(1 for each in report.cells if each.result in _ANSWERED)
     return f" with {done} of {len(report.cells)} answered ({_sentence(report, answer.result, answer).rstrip('.')})"
+
+
+def _tested(report: Report, _answer: CellResult | None) -> str:
+    return f"{tested(report)}."
+
+
+def _from_when(answer: CellResult) -> str:
+    """How it fails, where that is not from the first run on: whoever tries it again must know."""
+    return f" ({failure_words(answer.signature)})" if answer.signature and answer.signature.when else ""
 
 
 def _pair(boundary: Boundary, direction: Direction | None) -> str:

@@ -12,12 +12,15 @@ from rich.text import Text
 
 from bisect_bot.model import CellResult, Outcome, Report, Result
 from bisect_bot.reports.escaping import shorten, terminal
-from bisect_bot.reports.rows import Row, other_boundaries, other_failures, rows, shown_failure
+from bisect_bot.reports.failures import other_kinds
+from bisect_bot.reports.rows import OTHER_FAILURE, Row, other_boundaries, rows, shown_failure
 from bisect_bot.reports.sentence import compare_link, headline, name
-from bisect_bot.reports.values import cost, counted, max_abs_err, number, overview, proof_word
+from bisect_bot.reports.values import cost, counted, max_abs_err, number, overview, proof_word, short_list, times
+from bisect_bot.reports.words import failure_words, told
 
 _STYLES = {Outcome.GOOD: "green", Outcome.BAD: "red", Outcome.SKIP: "yellow", Outcome.INFRA: "magenta"}
 _MESSAGE = 300
+_KINDS = 3  # other failures that are told here
 
 
 def summary(report: Report) -> RenderableType:
@@ -65,16 +68,23 @@ def _table(tried: tuple[Row, ...], title: str) -> Table:
     shown.columns[0].min_width = min(30, max(len(name(row.revision)) for row in tried))
     for row in tried:
         error = max_abs_err(row.trial)
-        times = f" {len(row.trials)}x" if row.outcome and len(row.trials) > 1 else ""
+        again = f" {len(row.trials)}x" if row.outcome and len(row.trials) > 1 else ""
         shown.add_row(
             terminal(name(row.revision)),
             row.revision.date.isoformat() if row.revision.date else "",
-            Text(f"{row.outcome or 'mixed'}{times}", style=_STYLES[row.outcome] if row.outcome else "magenta"),
+            Text(f"{_word(row)}{again}", style=_STYLES[row.outcome] if row.outcome else "magenta"),
             terminal(row.trial.verdict.ran_on or ""),
             "" if error is None else number(error, 3),
             Text(row.marks[-1] if row.marks else "", style="bold"),
         )
     return shown
+
+
+def _word(row: Row) -> str:
+    """The verdict in one word: the column is narrow."""
+    if row.outcome is None:
+        return "mixed"
+    return "other" if row.label == OTHER_FAILURE else row.outcome.value
 
 
 def _reasons(tried: tuple[Row, ...]) -> list[Text]:
@@ -90,16 +100,18 @@ def _reasons(tried: tuple[Row, ...]) -> list[Text]:
 
 
 def _failure(report: Report, answer: CellResult) -> list[Text]:
+    said = [_labelled("how it fails", failure_words(answer.signature))] if answer.signature else []
     failure = shown_failure(report, answer)
     if failure is None:
-        return []
+        return said
     revision, _, comparison = failure
-    where = f"{comparison.output} of {comparison.data_set}, {name(revision)}"
+    step = f", {comparison.step}" if comparison.step else ""
+    where = f"{comparison.output} of {comparison.data_set}{step}, {name(revision)}"
     if comparison.problem is not None or not comparison.first:
-        return [_labelled("compared", f"{comparison.problem or overview(comparison)} ({where})")]
+        return [*said, _labelled("compared", f"{comparison.problem or overview(comparison)} ({where})")]
     first = comparison.first[0]
-    told = f"index {list(first.index)}: actual {number(first.actual)}, expected {number(first.expected)}"
-    return [_labelled("first mismatch", f"{told} ({where}); {overview(comparison)}")]
+    differs = f"index {list(first.index)}: actual {number(first.actual)}, expected {number(first.expected)}"
+    return [*said, _labelled("first mismatch", f"{differs} ({where}); {overview(comparison)}")]
 
 
 def _odd(report: Report, answer: CellResult) -> list[str]:
@@ -108,9 +120,12 @@ def _odd(report: Report, answer: CellResult) -> list[str]:
     if others:
         pairs = "; ".join(f"{name(b.last_old)} and {name(b.first_new)}" for b in others[:5])
         notes.append(f"The verdict changes more than once; also between {pairs}.")
-    for trial in other_failures(report, answer)[:5]:
-        if trial.verdict.signature is not None:
-            notes.append(f"{trial.revision} fails in another way: {trial.verdict.signature.message}")
+    kinds = other_kinds(report, answer)
+    for kind in kinds[:_KINDS]:
+        seen = short_list([f"{revision}{times(count)}" for revision, count in kind.seen], 3)
+        notes.append(f"Another failure, with {seen}: {told(kind.signature, _MESSAGE)}")
+    if len(kinds) > _KINDS:
+        notes.append(f"{len(kinds) - _KINDS} other failures more stand in the report.")
     return [terminal(shorten(note, 2 * _MESSAGE)).plain for note in notes]
 
 

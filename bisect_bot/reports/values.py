@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from bisect_bot.model import Comparison, Proof, Report, Trial
@@ -34,7 +37,36 @@ def overview(comparison: Comparison) -> str:
         told.append("all zero")
     elif comparison.all_equal:
         told.append("all equal")
+    if comparison.cosine is not None:
+        told.append(f"cosine similarity {number(comparison.cosine, 4)}")
+    if comparison.foreground is not None:
+        told.append(f"foreground {foreground(comparison.foreground)}")
+    if len(comparison.channels) > 1:
+        told.append(f"largest error by channel: {worst_channels(comparison.channels)}")
     return "; ".join(told)
+
+
+def foreground(shares: tuple[float, float]) -> str:
+    """The share of elements above the watched threshold, actual and expected, in percent."""
+    actual, expected = (number(100 * share, 3) for share in shares)
+    return f"{actual} % (expected {expected} %)"
+
+
+def worst_channels(channels: tuple[float, ...], most: int = 3) -> str:
+    """The `most` channels with the largest errors, by index, and over how many there are."""
+    order = sorted(range(len(channels)), key=lambda i: (-_size(channels[i]), i))[:most]
+    said = ", ".join(f"{i}: {number(channels[i], 3)}" for i in order)
+    return f"{said} (of {len(channels)})"
+
+
+def lowest_cosine(trial: Trial) -> float | None:
+    """The lowest similarity of an output to what was expected; None where none was computed."""
+    return min((c.cosine for c in trial.verdict.comparisons if c.cosine is not None), default=None)
+
+
+def _size(error: float) -> float:
+    """`error` for sorting: what is not a number is worse than any."""
+    return math.inf if math.isnan(error) else error
 
 
 def proof_word(proof: Proof) -> str:
@@ -58,6 +90,17 @@ def cost(report: Report) -> str:
     if counts.infra:
         told.append(f"{counted(counts.infra, 'probe')} without an answer from this machine")
     return ", ".join(told) + f", {_duration(report.wall_s)}"
+
+
+def times(count: int) -> str:
+    """How often something was seen, as an addition to its name; nothing for once."""
+    return f" ({count}×)" if count > 1 else ""
+
+
+def short_list(items: Sequence[str], most: int) -> str:
+    """`items` in one line, those after the first `most` only counted."""
+    left = len(items) - most
+    return ", ".join(items[:most]) + (f" and {left} more" if left > 0 else "")
 
 
 def counted(count: int, noun: str) -> str:

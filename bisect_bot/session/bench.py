@@ -6,9 +6,10 @@ in the journal before anybody uses it.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bisect_bot.errors import BuildUnusable, MachineError, NoAdapter, NoBrowser, UnknownRevision
@@ -16,45 +17,32 @@ from bisect_bot.model import (
     Artifact,
     Bundle,
     Case,
-    Cell,
     Ending,
-    Failure,
     Observation,
     Outcome,
     Plan,
     Request,
     Revision,
-    Signature,
-    Target,
     Trial,
     Verdict,
 )
 from bisect_bot.probes import Limits, Probe, run_probe
+from bisect_bot.session.against import REFERENCE, Answer, Compared, References
 from bisect_bot.session.journal import Journal
 from bisect_bot.session.keys import probe_keys
+from bisect_bot.session.ledger import Ledger
+from bisect_bot.session.logs import last_lines
+from bisect_bot.session.smoke import after_smoke, smoke_backends, worst_smoke
+from bisect_bot.session.units import Unit, id_of
+from bisect_bot.session.violence import if_repeated, violence_of
 from bisect_bot.session.watcher import Watcher
 from bisect_bot.targets.browsers import BrowserConfig
 from bisect_bot.verdicts import JUDGE_VERSION
 
 TRIES = 3
-# How often a violent ending must come before it is the case's own.
-REPEATS = 2
-VIOLENT = (Ending.CRASH, Ending.HANG, Ending.BROWSER_GONE)
-# How web/gpu.js begins its line about a device that was lost for another reason than its own destroy().
-DEVICE_LOST = "device lost"
+REMARKS = "remarks"
+Observe = Callable[[Probe, BrowserConfig, Callable[[int, Observation], None]], list[Observation]]
 NO_ADAPTER_ENDINGS = (Ending.NO_ADAPTER, Ending.NO_WEBGPU, Ending.WRONG_ADAPTER)
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """What one probe covers: all cases on one target with one backend."""
-
-    target: Target
-    backend: str
-
-    def cell(self, case: Case) -> Cell:
-        """The question that `case` is here."""
-        return Cell(case.name, self.target.name, self.backend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +51,7 @@ class Tools:
 
     `fetch` gives a revision's artifact and whether it was in the cache, `is_intact` whether its bytes are
     unchanged, `bundle_for` the file that a page loads of it for a backend, `judge` a verdict; `rules` is a digest of
-    what the judge goes by.
+    what the judge goes by. `observe` runs a probe.
     """
 
     journal: Journal
@@ -74,21 +62,36 @@ class Tools:
     is_intact: Callable[[Artifact], bool]
     bundle_for: Callable[[Revision, str], Bundle]
     watcher: Watcher
+    observe: Observe = run_probe
 
 
 @dataclass(slots=True)
 class Bench:
-    """The bench of one session. `tally` counts what was done, by name; `trials` are all answers in their order."""
+    """The bench of one session.
+
+    `good` is the good end, where there is one, `plan` how often each case is run. `tally` counts what was done, by
+    name; `trials` are all answers in their order that still stand. `ledgers` hold what waits for a control, `remarks`
+    what the report has to mention.
+    """
 
     session: str
     request: Request
     cases: tuple[Case, ...]
     smoke: Case
     tools: Tools
+    good: Revision | None = None
+    plan: Plan = field(default_factory=Plan)
     trials: list[Trial] = field(default_factory=list)
     tally: Counter[str] = field(default_factory=Counter)
-    _attempts: Counter[tuple[str, Unit]] = field(default_factory=Counter)
+    ledgers: defaultdict[Unit, Ledger] = field(default_factory=lambda: defaultdict(Ledger))
+    remarks: list[str] = field(default_factory=list)
+    _built: set[str] = field(default_factory=set)
     _intact: set[str] = field(default_factory=set)
+    _references: References = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._references = References(self.request.against, self.good, self)
+        self.remarks = list(self.tools.journal.remembered(REMARKS, self.session) or ())
 
     def test(self, revision: Revision, unit: Unit, purpose: str) -> tuple[Trial, ...]:
         """One more answer of `revision` for every case, in the order of the cases.
@@ -97,39 +100,108 @@ class Bench:
         browser and cases, so a repeated question is a fresh test the first time and recalled ever after.
         Raises MachineError (NoAdapter, NoBrowser, …) when this machine cannot answer.
         """
-        self._attempts[revision.id, unit] += 1
-        attempt = self._attempts[revision.id, unit]
+        attempt = self._next_attempt(revision, unit)
         try:
-            artifact = self._artifact(revision)
-            bundle = self.tools.bundle_for(revision, unit.backend)
+            compared = self._references.compare(revision, unit, self.probe_of(revision, unit))
+            recalled = self.recall(compared.probe, attempt)
+            if recalled is None:
+                compared = self._ready(revision, unit, compared)
+            answers = recalled or self.answer(revision, unit, compared.probe, attempt, purpose)
         except BuildUnusable as error:
             verdict = Verdict(Outcome.SKIP, f"no artifact: {error}")
             return self._add(Trial(revision.id, unit.cell(c), attempt, verdict, purpose=purpose) for c in self.cases)
-        limits = Limits(self.request.case_timeout_s, self.request.probe_timeout_s)
-        probe = Probe(
-            artifact, bundle, unit.target, unit.backend, self.cases, isolate=self.request.isolate, limits=limits
-        )
-        recalled = self._recall(probe, attempt)
-        if recalled is None and not self._is_intact(revision, artifact):
-            artifact, _ = self._fetch(revision)
-            probe = replace(probe, artifact=artifact)
-        answers = recalled or self._probe(revision, probe, attempt, purpose)
         self.tally["verdicts_reused"] += len(self.cases) if recalled else 0
-        return self._add(
+        probe = compared.probe
+        answers = [(seen, compared.overruled.get(i, verdict)) for i, (seen, verdict) in enumerate(answers)]
+        trials = self._add(
             Trial(
                 revision=revision.id,
                 cell=unit.cell(case),
                 attempt=attempt,
                 verdict=verdict,
-                artifact=artifact.digest,
-                bundle=bundle.file,
+                artifact=probe.artifact.digest,
+                bundle=probe.bundle.file,
                 dispatches=observation.dispatches,
                 adapter=observation.adapter,
                 purpose=purpose,
                 reused=recalled is not None,
+                log=last_lines(observation, verdict),
+                providers=observation.providers,
             )
             for case, (observation, verdict) in zip(self.cases, answers, strict=True)
         )
+        self._note(revision, unit, probe, trials)
+        return trials
+
+    def settle(self, unit: Unit, *, healthy: bool) -> tuple[Trial, ...]:
+        """What a control on `unit` means for the answers that waited for it: they are confirmed, or void.
+
+        Void ones are never recalled, and asked again when their question is. Returns those.
+        """
+        ledger = self.ledgers[unit]
+        self.tools.journal.settle(ledger.places, healthy=healthy)
+        void = () if healthy else tuple(ledger.trials)
+        if not healthy:
+            self._references.clear()
+        ledger.clear()
+        self.forget(void)
+        return void
+
+    def remark(self, text: str) -> None:
+        """Keeps a sentence for the report, also for that of the session when it is taken up again."""
+        self.remarks.append(text)
+        self.tools.journal.remember(REMARKS, self.session, self.remarks)
+
+    def forget(self, trials: Iterable[Trial]) -> None:
+        """Takes back `trials`: their questions are open again."""
+        gone = {id_of(trial) for trial in trials}
+        self.trials = [trial for trial in self.trials if id_of(trial) not in gone]
+        self.tally["voided"] += len(gone)
+
+    def _next_attempt(self, revision: Revision, unit: Unit) -> int:
+        asked = {t.attempt for t in self.trials if t.revision == revision.id and unit.holds(t.cell)}
+        return next(number for number in itertools.count(1) if number not in asked)
+
+    def probe_of(self, revision: Revision, unit: Unit) -> Probe:
+        """The probe of all cases with the build of `revision`. Raises BuildUnusable."""
+        artifact = self._artifact(revision)
+        bundle = self.bundle_for(revision, unit.backend)
+        limits = Limits(self.request.case_timeout_s, self.request.probe_timeout_s)
+        return Probe(
+            artifact=artifact,
+            bundle=bundle,
+            target=unit.target,
+            backend=unit.backend,
+            cases=self.cases,
+            isolate=self.request.isolate,
+            limits=limits,
+            plan=self.plan,
+        )
+
+    def bundle_for(self, revision: Revision, backend: str) -> Bundle:
+        """The file that a page loads of `revision` for `backend`. Raises BuildUnusable."""
+        return self.tools.bundle_for(revision, backend)
+
+    def keys(self, probe: Probe) -> tuple[str, ...]:
+        """The journal's key of each case of `probe`."""
+        return probe_keys(probe, self.tools.rules)
+
+    def _ready(self, revision: Revision, unit: Unit, compared: Compared) -> Compared:
+        """`compared` as it can be run: with a build that is not damaged, and expected outputs that are all there."""
+        if not self._is_intact(revision, compared.probe.artifact):
+            compared = replace(compared, probe=replace(compared.probe, artifact=self._fetch(revision)[0]))
+        if compared.is_whole:
+            return compared
+        return self._references.compare(revision, unit, replace(compared.probe, cases=self.cases), afresh=True)
+
+    def _note(self, revision: Revision, unit: Unit, probe: Probe, trials: Sequence[Trial]) -> None:
+        """Writes into the ledger what no control has confirmed yet."""
+        ledger = self.ledgers[unit]
+        if ledger.pinned is None and any(t.verdict.outcome in (Outcome.GOOD, Outcome.BAD) for t in trials):
+            ledger.pinned = (revision.id, probe)
+        due = self.tools.journal.due((key, trials[0].attempt) for key in self.keys(probe))
+        if due or not trials[0].reused:
+            ledger.add(due, trials)
 
     def _add(self, trials: Iterable[Trial]) -> tuple[Trial, ...]:
         added = tuple(trials)
@@ -141,7 +213,8 @@ class Bench:
     def _artifact(self, revision: Revision) -> Artifact:
         begin = time.monotonic()
         artifact, reused = self._fetch(revision)
-        if self._attempts_of(revision) == 1:
+        if revision.id not in self._built:
+            self._built.add(revision.id)
             self.tally["artifacts_reused" if reused else "builds"] += 1
             seconds = time.monotonic() - begin
             self.tools.journal.record_build(
@@ -164,26 +237,23 @@ class Bench:
         self._intact.add(artifact.digest)
         return True
 
-    def _attempts_of(self, revision: Revision) -> int:
-        return sum(count for (name, _), count in self._attempts.items() if name == revision.id)
-
-    def _recall(self, probe: Probe, attempt: int) -> list[tuple[Observation, Verdict]] | None:
+    def recall(self, probe: Probe, attempt: int) -> list[Answer] | None:
         """The answers of that attempt, or None when one is missing."""
         answers = []
-        for key, case in zip(probe_keys(probe, self.tools.rules), probe.cases, strict=True):
+        for key, case in zip(self.keys(probe), probe.cases, strict=True):
             found = self.tools.journal.recall(key, attempt)
             if found is None:
                 return None
             answers.append((found[0], _named(found[1], case)))
         return answers
 
-    def _probe(self, revision: Revision, probe: Probe, attempt: int, purpose: str) -> list[tuple[Observation, Verdict]]:
+    def answer(self, revision: Revision, unit: Unit, probe: Probe, attempt: int | None, purpose: str) -> list[Answer]:
         """Runs `probe` until every case has an answer that may be believed, and journals each."""
-        keys = probe_keys(probe, self.tools.rules)
-        answers: dict[int, tuple[Observation, Verdict]] = {}
+        keys = self.keys(probe)
+        answers: dict[int, Answer] = {}
         violent: Counter[tuple[str, str]] = Counter()
         for tries_left in reversed(range(TRIES)):
-            smoked, seen, seconds = self._observe(revision, probe, purpose, tries_left, violent)
+            smoked, seen, seconds = self._observe(revision, unit, probe, purpose, tries_left, violent)
             # Whether a build fits together is asked again in the next session: only then may it be recalled.
             kept_as = attempt if smoked and smoked.outcome is Outcome.GOOD else None
             for index, (case, observation) in enumerate(zip(probe.cases, seen, strict=False)):
@@ -198,11 +268,23 @@ class Bench:
             if len(answers) == len(probe.cases):
                 break
             self.tally["infra"] += 1
+            self.ledgers[unit].doubt("a run had to be repeated")
             self.tools.watcher.say(f"{revision.id}: this machine gave no answer; trying again")
-        return [answers[index] for index in range(len(probe.cases))]
+        pairs = [answers[index] for index in range(len(probe.cases))]
+        if any(violence_of(observation) for observation, _ in pairs):
+            self.ledgers[unit].doubt("a run ended violently")
+        if purpose == REFERENCE and attempt is not None:
+            self.ledgers[unit].add(self.tools.journal.due((key, attempt) for key in keys), ())
+        return pairs
 
     def _observe(
-        self, revision: Revision, probe: Probe, purpose: str, tries_left: int, violent: Counter[tuple[str, str]]
+        self,
+        revision: Revision,
+        unit: Unit,
+        probe: Probe,
+        purpose: str,
+        tries_left: int,
+        violent: Counter[tuple[str, str]],
     ) -> tuple[Verdict | None, list[Observation], float]:
         """One run of `probe`, with the smoke case before it where this artifact was not smoked yet.
 
@@ -222,8 +304,11 @@ class Bench:
 
         begin = time.monotonic()
         self.tally["probes"] += 1
+        self.ledgers[unit].probed()
         try:
-            seen = run_probe(replace(probe, smoke=self.smoke, smoke_backends=asked), self.tools.browsers, on_case)
+            seen = self.tools.observe(
+                replace(probe, smoke=self.smoke, smoke_backends=asked), self.tools.browsers, on_case
+            )
         except NoBrowser:
             if not tries_left:
                 raise
@@ -234,11 +319,20 @@ class Bench:
             verdict = self._judge(keys[backend], observation, self.smoke, violent)
             kept_as = 1 if verdict.outcome is Outcome.GOOD else None
             verdicts[backend] = self._keep(keys[backend], kept_as, revision, observation, verdict, seconds)[1]
+            self._smoked(unit, backend, verdict)
         return worst_smoke(verdicts), seen[len(asked) :], seconds
+
+    def _smoked(self, unit: Unit, backend: str, verdict: Verdict) -> None:
+        """A smoke case that was run now is as good as a control for what was answered before this probe."""
+        if verdict.outcome is not Outcome.GOOD:
+            self.ledgers[unit].doubt("a smoke case failed")
+        elif backend == unit.backend and not self.ledgers[unit].odd:
+            self.settle(unit, healthy=True)
+            self.ledgers[unit].probed()
 
     def _smoke_key(self, probe: Probe, backend: str) -> str:
         alone = replace(probe, cases=(self.smoke,), isolate=True, backend=backend, plan=Plan())
-        return probe_keys(alone, self.tools.rules)[0]
+        return self.keys(alone)[0]
 
     def _judge(self, key: str, observation: Observation, case: Case, violent: Counter[tuple[str, str]]) -> Verdict:
         """The verdict of an observation; a violent ending is counted in `violent` and believed when it repeats."""
@@ -257,7 +351,7 @@ class Bench:
         observation: Observation,
         verdict: Verdict,
         seconds: float,
-    ) -> tuple[Observation, Verdict]:
+    ) -> Answer:
         journal = self.tools.journal
         return journal.record(self.session, key, attempt, revision.id, observation, verdict, seconds, JUDGE_VERSION)
 
@@ -268,54 +362,6 @@ def _named(verdict: Verdict, case: Case) -> Verdict:
     return replace(verdict, signature=replace(signature, case=case.name)) if signature else verdict
 
 
-def smoke_backends(probe: Probe) -> tuple[str, ...]:
-    """What the smoke case is run with before a build is believed: wasm, where the bundle has it, and what is tested.
-
-    A build whose WebAssembly does not fit its JavaScript fails on wasm too, whatever is wrong with the GPU.
-    """
-    return tuple(dict.fromkeys(b for b in ("wasm", probe.backend) if b == probe.backend or b in probe.bundle.backends))
-
-
-def worst_smoke(verdicts: Mapping[str, Verdict]) -> Verdict | None:
-    """What the smoke case's verdicts by backend say together, None when one of them was not answered."""
-    if any(verdict.outcome is Outcome.INFRA for verdict in verdicts.values()):
-        return None
-    failed = {backend: verdict for backend, verdict in verdicts.items() if verdict.outcome is not Outcome.GOOD}
-    for backend, verdict in failed.items():
-        return replace(verdict, reason=f"on {backend}: {verdict.reason}")
-    return next(iter(verdicts.values()))
-
-
-def after_smoke(smoked: Verdict | None, verdict: Verdict) -> Verdict:
-    """A case's verdict, seen together with the smoke case's: a build that cannot add two tensors cannot answer."""
-    if smoked is None:
-        return Verdict(Outcome.INFRA, "the smoke case was not answered")
-    if smoked.outcome is Outcome.GOOD:
-        return verdict
-    return Verdict(Outcome.SKIP, f"does not run here: the smoke case is {smoked.outcome}: {smoked.reason}")
-
-
-def violence_of(observation: Observation) -> str | None:
-    """The kind of an ending that may be the machine's fault as well as the case's; None for any other."""
-    if observation.ending in VIOLENT:
-        return observation.ending.value
-    return DEVICE_LOST if any(text.startswith(DEVICE_LOST) for text in observation.gpu_errors) else None
-
-
-def if_repeated(verdict: Verdict, case: Case, times: int) -> Verdict:
-    """What a crash, a hang, a lost device or the end of the browser means when it happened in `times` of the tries.
-
-    Once, it may be the machine's fault (a busy GPU, another program's memory); when it repeats with the case, it
-    is how the case fails.
-    """
-    if times < REPEATS:
-        return Verdict(Outcome.INFRA, f"{verdict.reason} (once)")
-    if verdict.outcome is not Outcome.INFRA:
-        return verdict
-    signature = Signature(Failure.CRASH, case.name, "the browser ended")
-    return Verdict(Outcome.BAD, f"the browser ended {times} times: {verdict.reason}", signature)
-
-
 def _unanswered(revision: Revision, case: Case, observation: Observation, verdict: Verdict) -> MachineError:
     problem = f"{revision.id}: {case.name} could not be answered here ({TRIES} tries): {verdict.reason}"
     if observation.ending in NO_ADAPTER_ENDINGS:
@@ -323,8 +369,3 @@ def _unanswered(revision: Revision, case: Case, observation: Observation, verdic
     return MachineError(
         problem, "See what else keeps this machine busy (or raise --probe-timeout), then: bisect-bot resume"
     )
-
-
-def units(targets: Sequence[Target], backends: Sequence[str]) -> tuple[Unit, ...]:
-    """Every target with every backend."""
-    return tuple(Unit(target, backend) for target in targets for backend in backends)

@@ -2,7 +2,7 @@
 
 One SQLite file that several processes may write at once. A commit is one transaction, synced to the disk
 before the call returns: a kill at any instant loses at most the action in flight. Rows are only added; what
-changes is the state of a session and a remembered fact.
+changes is the state of a session, a remembered fact, and whether a control stood by an observation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -37,6 +37,18 @@ REQUEST = TypeAdapter(Request)
 REPORT = TypeAdapter(Report)
 OBSERVATION = TypeAdapter(Observation)
 VERDICT = TypeAdapter(Verdict)
+
+
+# A verdict's place: its key and the how-manyeth of that key.
+Place = tuple[str, int]
+
+
+class Control(StrEnum):
+    """What the control that came after an observation said of the machine."""
+
+    DUE = "due"  # none came yet
+    HEALTHY = "healthy"
+    FAILED = "failed"
 
 
 class SessionState(StrEnum):
@@ -181,15 +193,25 @@ class Journal:
         """
         stripped, data = _strip(observation)
         recallable = None if verdict.outcome is Outcome.INFRA else attempt
-        row = (probe_key, recallable, session, revision, _dump(OBSERVATION, stripped), time.time(), seconds)
+        row = (
+            probe_key,
+            recallable,
+            session,
+            revision,
+            _dump(OBSERVATION, stripped),
+            time.time(),
+            seconds,
+            Control.DUE,
+        )
         judged = (judge, verdict.outcome, _dump(VERDICT, verdict))
         kept = bool(data) and sum(map(len, data)) <= MAX_TENSOR_BYTES
         # Compressed before the transaction: others wait for the lock.
         tensors = (json.dumps([len(piece) for piece in data]), zlib.compress(b"".join(data))) if kept else None
         with self._transaction() as sql:
             cursor = sql.execute(
-                "INSERT INTO observations (probe_key, attempt, session, revision, observation, created, seconds)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (probe_key, attempt) DO NOTHING",
+                "INSERT INTO observations"
+                " (probe_key, attempt, session, revision, observation, created, seconds, control)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (probe_key, attempt) DO NOTHING",
                 row,
             )
             if cursor.rowcount:
@@ -228,6 +250,24 @@ class Journal:
             with named_damage(self.path):
                 observation = _restore(observation, json.loads(lengths), zlib.decompress(blob))
         return observation, self._load(VERDICT, verdict)
+
+    def due(self, places: Iterable[Place]) -> list[Place]:
+        """Those of `places` whose verdict no control has confirmed yet."""
+        query = "SELECT 1 FROM observations WHERE probe_key = ? AND attempt = ? AND control = ?"
+        return [place for place in places if self._all(query, *place, Control.DUE)]
+
+    def settle(self, places: Iterable[Place], *, healthy: bool) -> None:
+        """Records what a control said of the verdicts at `places` that waited for one.
+
+        Those of a machine that was not healthy are kept for the record, and never recalled again.
+        """
+        change = "control = ?" if healthy else "attempt = NULL, control = ?"
+        said = Control.HEALTHY if healthy else Control.FAILED
+        with self._transaction() as sql:
+            sql.executemany(
+                f"UPDATE observations SET {change} WHERE probe_key = ? AND attempt = ? AND control = ?",
+                [(said, *place, Control.DUE) for place in places],
+            )
 
     # --- small facts about this machine ---------------------------------------------------------
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from bisect_bot.errors import BisectBotError, DiskFull, JournalError
 
 APPLICATION_ID = 0x62_69_73_62  # "bisb": tells our files from other programs' databases
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_TIMEOUT_S = 30.0
 OLDEST_SQLITE = (3, 37)  # the first with STRICT tables
 
@@ -47,6 +47,7 @@ CREATE TABLE observations (
     observation TEXT NOT NULL,
     created REAL NOT NULL,
     seconds REAL NOT NULL,
+    control TEXT NOT NULL CHECK (control IN ('due', 'healthy', 'failed')),
     UNIQUE (probe_key, attempt)
 ) STRICT;
 CREATE TABLE tensors (
@@ -68,6 +69,12 @@ CREATE TABLE facts (
     PRIMARY KEY (kind, key)
 ) STRICT;
 """
+# What makes a file of the version that is named one of the next.
+MIGRATIONS = {
+    # Controls came with 2: what was believed before stays so.
+    1: "ALTER TABLE observations ADD COLUMN control TEXT NOT NULL DEFAULT 'healthy'"
+    " CHECK (control IN ('due', 'healthy', 'failed'))",
+}
 
 _MOVE_ASIDE = "move the file away to begin a new journal, or set BISECT_BOT_CACHE to another folder"
 _FREE_SPACE = "free some space, or set BISECT_BOT_CACHE to a folder on another disk; what was recorded is kept"
@@ -92,6 +99,7 @@ def connect(path: Path) -> sqlite3.Connection:
         _refuse_others(path, connection)
         _configure(connection)
         _create(connection)
+        _migrate(connection)
     except BaseException:
         connection.close()
         raise
@@ -140,6 +148,22 @@ def _create(connection: sqlite3.Connection) -> None:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Brings a file of an older version to this one, all in one transaction."""
+    if _pragma(connection, "user_version") == SCHEMA_VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have done it while this one waited for the lock.
+        for version in range(_pragma(connection, "user_version"), SCHEMA_VERSION):
+            connection.execute(MIGRATIONS[version])
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:

@@ -2,35 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from bisect_bot.history.published import Line
 from bisect_bot.model import Cell, Outcome, Result, Revision, Signature, Trial, Verdict
 from bisect_bot.search import Conclusion, Evidence, Test, best_gap, next_action
-from bisect_bot.session.bench import Unit
+from bisect_bot.session.units import Unit, id_of
 from bisect_bot.session.watcher import Watcher
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is known of one cell: over `line`, a conclusion, or None and the narrowest gap when it was stopped."""
+    """What is known of one cell: over `line`, a conclusion, or None and the narrowest gap when it was stopped.
+
+    `failures` are the ways in which the bad end fails: what was searched for.
+    """
 
     cell: Cell
     line: tuple[Revision, ...]
     conclusion: Conclusion | None
     gap: tuple[int, int] | None = None
+    failures: tuple[Signature, ...] = ()
 
 
 @dataclass(slots=True)
 class Hunt:
-    """The search for one cell. It begins on main; `narrow` moves it to the builds beside main in the gap found."""
+    """The search for one cell. It begins on main; `narrow` moves it to the builds beside main in the gap found.
+
+    `bad` is the end that the user called bad: it decides what is searched for where both ends fail. With
+    `any_failure` each failure counts, in whatever way a revision fails.
+    """
 
     cell: Cell
     unit: Unit
-    line: tuple[Revision, ...]
+    main: tuple[Revision, ...]
+    bad: str = ""
+    any_failure: bool = False
     trials: list[Trial] = field(default_factory=list)
+    line: tuple[Revision, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.line = self.main
+
+    @property
+    def failures(self) -> tuple[Signature, ...]:
+        """The ways in which the bad end failed, in the order of its tests; more than one where it is not steady.
+
+        Where both ends failed, the one that was called bad decides; where that is neither, the one tested first.
+        """
+        ends = {self.main[0].id, self.main[-1].id}
+        failed = [t for t in self.trials if t.revision in ends and t.verdict.outcome is Outcome.BAD]
+        names = [t.revision for t in failed]
+        decides = self.bad if self.bad in names else next(iter(names), None)
+        shown = [s for t in failed if t.revision == decides and (s := t.verdict.signature) is not None]
+        return tuple(s for i, s in enumerate(shown) if not any(s.same_failure(other) for other in shown[:i]))
 
     @property
     def evidence(self) -> list[Evidence]:
@@ -39,10 +66,9 @@ class Hunt:
         A revision that fails in another way than the bad end says nothing about this failure: it is skipped.
         """
         place = {revision.id: index for index, revision in enumerate(self.line)}
-        ends = (self.line[0].id, self.line[-1].id)
+        failures = () if self.any_failure else self.failures
         seen = [trial for trial in self.trials if trial.revision in place]
-        failure = next((s for t in seen if t.revision in ends and (s := t.verdict.signature) is not None), None)
-        return [Evidence(place[trial.revision], _about(trial.verdict, failure)) for trial in seen]
+        return [Evidence(place[trial.revision], _about(trial.verdict, failures)) for trial in seen]
 
     def action(self) -> Test | Conclusion:
         """The next thing to do for this cell."""
@@ -65,26 +91,49 @@ class Hunt:
         self.line = (old, *aside, new)
         return True
 
+    def apply(self, ruling: Ruling) -> None:
+        """Takes back what the ruling voids, and begins again on main where that was anything."""
+        self.unit = ruling.units.get(self.unit, self.unit)
+        gone = {id_of(trial) for trial in ruling.void}
+        kept = [trial for trial in self.trials if id_of(trial) not in gone]
+        if len(kept) < len(self.trials):
+            self.trials, self.line = kept, self.main
+
     def answer(self) -> Answer:
         """What is known now."""
         action = self.action()
         gap = best_gap(len(self.line), self.evidence)
-        return Answer(self.cell, self.line, action if isinstance(action, Conclusion) else None, gap)
+        conclusion = action if isinstance(action, Conclusion) else None
+        return Answer(self.cell, self.line, conclusion, gap, self.failures)
 
 
-def _about(verdict: Verdict, failure: Signature | None) -> Outcome:
-    """What a verdict says about `failure`, the bad end's own."""
+def _about(verdict: Verdict, failures: Sequence[Signature]) -> Outcome:
+    """What a verdict says about the bad end's own `failures` (none: about any)."""
     mine = verdict.signature
-    if verdict.outcome is not Outcome.BAD or mine is None or failure is None:
+    if verdict.outcome is not Outcome.BAD or mine is None or not failures:
         return verdict.outcome
-    return Outcome.BAD if (mine.kind, mine.message) == (failure.kind, failure.message) else Outcome.SKIP
+    return Outcome.BAD if any(mine.same_failure(failure) for failure in failures) else Outcome.SKIP
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What came out about answers after they were given: those that are void, and units that are others by now."""
+
+    void: tuple[Trial, ...] = ()
+    units: Mapping[Unit, Unit] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.void or self.units)
 
 
 class Tester(Protocol):
-    """Whatever answers for a revision; in earnest it is a `Bench`."""
+    """Whatever answers for a revision; in earnest it is a `Bench` under `Controls`."""
 
     def test(self, revision: Revision, unit: Unit, purpose: str) -> tuple[Trial, ...]:
         """One more answer of `revision` for every cell of `unit`."""
+
+    def ruling(self, *, last: bool) -> Ruling:
+        """What is to be taken back of the answers so far; asked after each test, and with `last` before the end."""
 
 
 def run_hunts(hunts: Sequence[Hunt], line: Line, bench: Tester, watcher: Watcher) -> None:
@@ -92,14 +141,24 @@ def run_hunts(hunts: Sequence[Hunt], line: Line, bench: Tester, watcher: Watcher
 
     One probe answers all cells of its unit, so each hunt's evidence grows with the others' questions too.
     """
-    while (wanted := _next_test(hunts, line)) is not None:
-        asking, test = wanted
-        revision = asking.line[test.index]
-        watcher.doing(f"{test.purpose}: {revision.id} ({test.reason})")
-        by_cell = {trial.cell: trial for trial in bench.test(revision, asking.unit, test.purpose.value)}
+    while True:
+        wanted = _next_test(hunts, line)
+        if wanted is not None:
+            _test(hunts, bench, watcher, *wanted)
+        ruling = bench.ruling(last=wanted is None)
         for each in hunts:
-            if each.unit == asking.unit:
-                each.trials.append(by_cell[each.cell])
+            each.apply(ruling)
+        if wanted is None and not ruling:
+            return
+
+
+def _test(hunts: Sequence[Hunt], bench: Tester, watcher: Watcher, asking: Hunt, test: Test) -> None:
+    revision = asking.line[test.index]
+    watcher.doing(f"{test.purpose}: {revision.id} ({test.reason})")
+    by_cell = {trial.cell: trial for trial in bench.test(revision, asking.unit, test.purpose.value)}
+    for each in hunts:
+        if each.unit == asking.unit:
+            each.trials.append(by_cell[each.cell])
 
 
 def _next_test(hunts: Sequence[Hunt], line: Line) -> tuple[Hunt, Test] | None:

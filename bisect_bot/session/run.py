@@ -11,10 +11,16 @@ from bisect_bot.builds import crossings
 from bisect_bot.errors import BisectBotError, DiskFull, NoAdapter, UsageError
 from bisect_bot.history import Line, is_older, line, resolve
 from bisect_bot.model import Case, Report, Request, Result, Revision, Target, Trial
-from bisect_bot.session.bench import Bench, Tools, units
+from bisect_bot.session import against
+from bisect_bot.session.bench import Bench, Tools
+from bisect_bot.session.control import Controls
+from bisect_bot.session.doubt import second_look
 from bisect_bot.session.journal import SessionState
 from bisect_bot.session.loop import Hunt, run_hunts
+from bisect_bot.session.machine import Surroundings, changed_since
+from bisect_bot.session.providers import provider_warnings
 from bisect_bot.session.summary import Circumstances, make_report
+from bisect_bot.session.units import units
 from bisect_bot.session.workshop import Workshop
 
 STATES = {Result.STOPPED: SessionState.STOPPED, Result.UNUSABLE: SessionState.FAILED}
@@ -48,7 +54,9 @@ def resume_session(name: str | None, workshop: Workshop) -> tuple[Request, Repor
     """
     row = workshop.journal.session(name)
     if row.request.kind != "run":
-        raise UsageError(f"session {row.id} is a check: there is nothing to go on with", f"Type: {row.request.command}")
+        raise UsageError(
+            f"session {row.id} is a {row.request.kind}: there is nothing to go on with", f"Type: {row.request.command}"
+        )
     finished = workshop.journal.report(row.id) if row.state is SessionState.FINISHED else None
     if finished is not None:
         workshop.watcher.say(f"session {row.id} is finished; this is its report")
@@ -65,12 +73,15 @@ def check_request(request: Request, workshop: Workshop) -> tuple[Trial, ...]:
     workshop.check_targets(request)
     revision = meant(request.good, workshop.revisions(), workshop)
     request, cases = workshop.pin(replace(request, good=revision.id, bad=revision.id))
+    against.refuse(request, cases)
     session = workshop.journal.start_session(request)
     state = SessionState.FAILED
     try:
         targets = workshop.targets(request)
-        bench = _bench(session, request, cases, workshop)
+        bench = bench_of(session, request, cases, workshop)
         trials = [t for unit in units(targets, request.backends) for t in bench.test(revision, unit, "check")]
+        for sentence in provider_warnings(trials):
+            workshop.watcher.say(sentence)
         state = SessionState.FINISHED
     finally:
         workshop.journal.finish_session(session, state)
@@ -81,6 +92,7 @@ def ask(request: Request, workshop: Workshop) -> Question:
     """Looks up the revisions and cases that `request` names. Raises UnknownRevision, CaseError, UsageError."""
     workshop.check_targets(request)
     request, cases = workshop.pin(request)
+    against.refuse(request, cases)
     revisions = workshop.revisions()
     good, bad = (meant(text, revisions, workshop) for text in (request.good, request.bad))
     if good.id == bad.id:
@@ -116,18 +128,26 @@ def plan(request: Request, workshop: Workshop) -> list[str]:
 
 def _run(session: str, question: Question, workshop: Workshop) -> Report:
     begin = time.monotonic()
-    bench = _bench(session, question.request, question.cases, workshop)
+    request = question.request
+    good = next(r for r in (question.line.main[0], question.line.main[-1]) if r.id == request.good)
+    bench = bench_of(session, request, question.cases, workshop, good)
+    surroundings = Surroundings(lambda target: workshop.renewed(target, request))
+    controls = Controls(bench, surroundings)
     targets: tuple[Target, ...] = ()
     hunts: list[Hunt] = []
     stopped, reason = None, ""
     try:
-        targets = workshop.targets(question.request)
+        targets = workshop.targets(request)
+        for target in targets:
+            surroundings.watch(target)
+        for sentence in changed_since(session, targets, workshop.journal):
+            bench.remark(sentence)
         hunts = [
-            Hunt(unit.cell(case), unit, question.line.main)
-            for unit in units(targets, question.request.backends)
+            Hunt(unit.cell(case), unit, question.line.main, request.bad, request.any_failure)
+            for unit in units(targets, request.backends)
             for case in question.cases
         ]
-        run_hunts(hunts, question.line, bench, workshop.watcher)
+        run_hunts(hunts, question.line, controls, workshop.watcher)
     except KeyboardInterrupt:
         stopped, reason = Result.STOPPED, "interrupted"
     except DiskFull:
@@ -137,6 +157,7 @@ def _run(session: str, question: Question, workshop: Workshop) -> Report:
         stopped, reason = Result.UNUSABLE, f"{error}. {error.advice}".rstrip()
         if isinstance(error, NoAdapter):
             workshop.forget_adapters(targets)
+    targets = tuple(surroundings.now(target) for target in targets)
     around = Circumstances(
         revisions=question.revisions,
         targets=targets,
@@ -146,22 +167,29 @@ def _run(session: str, question: Question, workshop: Workshop) -> Report:
         reason=reason,
     )
     report = make_report([hunt.answer() for hunt in hunts], bench, around)
+    if stopped is None:
+        looked = second_look(report, request, question.cases, workshop.tolerances, workshop.journal)
+        report = replace(report, warnings=(*report.warnings, *looked))
     workshop.journal.finish_session(session, STATES.get(report.result, SessionState.FINISHED), report)
     return report
 
 
-def _bench(session: str, request: Request, cases: Sequence[Case], workshop: Workshop) -> Bench:
+def bench_of(
+    session: str, request: Request, cases: Sequence[Case], workshop: Workshop, good: Revision | None = None
+) -> Bench:
+    """The bench on which the session `session` tests `cases` as `request` asks."""
+    judging = workshop.judging(request, cases)
     tools = Tools(
         journal=workshop.journal,
-        judge=workshop.judge,
-        rules=workshop.rules_digest,
+        judge=judging.judge,
+        rules=judging.digest,
         browsers=workshop.browsers,
         fetch=workshop.fetch,
         is_intact=workshop.is_intact,
         bundle_for=lambda revision, backend: workshop.bundle_for(revision, backend, request.bundle),
         watcher=workshop.watcher,
     )
-    return Bench(session, request, tuple(cases), workshop.smoke(), tools)
+    return Bench(session, request, tuple(cases), workshop.smoke(), tools, good, workshop.plan(request))
 
 
 def _crossings(question: Question) -> list[str]:

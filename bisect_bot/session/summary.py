@@ -20,14 +20,15 @@ from bisect_bot.model import (
     Report,
     Result,
     Revision,
-    Signature,
     Suspect,
     Target,
     Trial,
 )
 from bisect_bot.search import Conclusion
+from bisect_bot.session.against import source_of
 from bisect_bot.session.bench import Bench
 from bisect_bot.session.loop import Answer
+from bisect_bot.session.providers import provider_warnings
 
 # Which result is the headline when cells differ: the first of these that any cell has.
 PRECEDENCE = (
@@ -69,12 +70,17 @@ def make_report(answers: Sequence[Answer], bench: Bench, around: Circumstances) 
         trials=tuple(bench.trials),
         proofs=tuple(proof for answer in answers if (proof := _proof(answer)) is not None),
         counts=_counts(bench, len(revisions)),
-        warnings=(*around.warnings, *_warnings(answers, bench)),
-        reference=reference_of(bench.cases),
-        environment=(*environment(around.targets), *((f"case {c.name}", describe(c)) for c in bench.cases)),
+        warnings=(*bench.remarks, *around.warnings, *_warnings(answers, bench)),
+        reference=source_of(bench.request) or reference_of(bench.cases),
+        environment=(
+            *environment(around.targets),
+            *_controls(bench),
+            *((f"case {c.name}", describe(c)) for c in bench.cases),
+        ),
         reproduce=bench.request.command,
         wall_s=around.wall_s,
         reason=around.reason,
+        any_failure=bench.request.any_failure,
     )
 
 
@@ -93,9 +99,10 @@ def cell_result(answer: Answer, trials: Sequence[Trial]) -> CellResult:
         direction=_direction(answer, trials) if boundary else None,
         boundary=boundary,
         suspects=tuple(Suspect((line[i],), chance, skipped) for i, chance, skipped in conclusion.suspects),
-        signature=_signature(answer, trials),
+        signature=next(iter(answer.failures), None),
         confidence=conclusion.confidence,
         note=conclusion.reason,
+        also=answer.failures[1:],
     )
 
 
@@ -117,12 +124,22 @@ def environment(targets: Sequence[Target]) -> tuple[tuple[str, str], ...]:
     )
 
 
+def _controls(bench: Bench) -> tuple[tuple[str, str], ...]:
+    """With which builds, and how often, this machine was asked whether it is healthy."""
+    builds = dict.fromkeys(ledger.pinned[0] for ledger in bench.ledgers.values() if ledger.pinned is not None)
+    runs = bench.tally["controls"]
+    return (("controls", f"{bench.smoke.name} on {', '.join(builds)}: {runs} run{'s' * (runs != 1)}"),) if runs else ()
+
+
 def _boundary(line: Sequence[Revision], sides: tuple[int, int] | None) -> Boundary | None:
     return Boundary(line[sides[0]], line[sides[1]]) if sides else None
 
 
 def _direction(answer: Answer, trials: Sequence[Trial]) -> Direction | None:
     """Which way the verdict changes, by what the old end was seen to be."""
+    told = answer.conclusion.old if answer.conclusion else None
+    if told in (Outcome.GOOD, Outcome.BAD):
+        return Direction.REGRESSION if told is Outcome.GOOD else Direction.FIX
     old = answer.line[0].id
     for trial in trials:
         if trial.revision == old and trial.cell == answer.cell:
@@ -131,13 +148,6 @@ def _direction(answer: Answer, trials: Sequence[Trial]) -> Direction | None:
             if trial.verdict.outcome is Outcome.BAD:
                 return Direction.FIX
     return None
-
-
-def _signature(answer: Answer, trials: Sequence[Trial]) -> Signature | None:
-    """How the cell fails, from the end of its line that is bad."""
-    ends = {answer.line[0].id, answer.line[-1].id}
-    own = (t.verdict for t in trials if t.cell == answer.cell and t.revision in ends)
-    return next((v.signature for v in own if v.outcome is Outcome.BAD and v.signature), None)
 
 
 def _proof(answer: Answer) -> Proof | None:
@@ -158,19 +168,16 @@ def _counts(bench: Bench, revisions: int) -> Counts:
         probes=tally["probes"],
         verdicts_reused=tally["verdicts_reused"],
         infra=tally["infra"],
+        controls=tally["controls"],
+        voided=tally["voided"],
     )
 
 
 def _warnings(answers: Sequence[Answer], bench: Bench) -> list[str]:
     """What the reader must know to trust the answer as far as it goes, and no further."""
-    found: list[str] = []
-    expected = {bench.request.good: Outcome.GOOD, bench.request.bad: Outcome.BAD}
-    opposite = {Outcome.GOOD: Outcome.BAD, Outcome.BAD: Outcome.GOOD}
-    for trial in bench.trials:
-        said = expected.get(trial.revision)
-        if said and trial.verdict.outcome is opposite[said]:
-            found.append(f"{trial.revision} was called {said}, but is {trial.verdict.outcome} for {trial.cell}.")
+    found = _otherwise(answers, bench)
     for answer in answers:
+        found += _unsteady(answer)
         conclusion = answer.conclusion
         beside = [r.id for r in _sides(answer) if r.on_main is False]
         if conclusion and conclusion.result in (Result.FOUND, Result.RANGE) and beside:
@@ -182,7 +189,37 @@ def _warnings(answers: Sequence[Answer], bench: Bench) -> list[str]:
             found += _moved(answer, bench.trials)
     if any(t.adapter and t.adapter.software and t.dispatches for t in bench.trials):
         found.append("WebGPU ran on a software adapter: failures that only a real GPU shows cannot be seen here.")
+    found += provider_warnings(bench.trials)
     return list(dict.fromkeys(found))
+
+
+def _otherwise(answers: Sequence[Answer], bench: Bench) -> list[str]:
+    """A sentence for each end that is not what it was called."""
+    found: list[str] = []
+    expected = {bench.request.good: Outcome.GOOD, bench.request.bad: Outcome.BAD}
+    opposite = {Outcome.GOOD: Outcome.BAD, Outcome.BAD: Outcome.GOOD}
+    searched = {} if bench.request.any_failure else {answer.cell: answer.failures for answer in answers}
+    for trial in bench.trials:
+        said, mine = expected.get(trial.revision), trial.verdict.signature
+        if said is None or trial.verdict.outcome is not opposite[said]:
+            continue
+        failures = searched.get(trial.cell, ())
+        if mine is None or not failures or any(mine.same_failure(failure) for failure in failures):
+            found.append(f"{trial.revision} was called {said}, but is {trial.verdict.outcome} for {trial.cell}.")
+        else:
+            found.append(
+                f"{trial.revision} was called {said}, but fails for {trial.cell}, in another way than"
+                f" {bench.request.bad}: choose another good end, or let every failure count with --any-failure."
+            )
+    return found
+
+
+def _unsteady(answer: Answer) -> list[str]:
+    """A sentence when the bad end does not always fail in the same way: each of its ways is what is searched for."""
+    if len(answer.failures) < 2:
+        return []
+    ways = ", ".join(f"{failure.kind} {failure.when}".rstrip() for failure in answer.failures)
+    return [f"{answer.cell}: the bad end failed in {len(answer.failures)} ways ({ways}); each of them counts as bad."]
 
 
 def _moved(answer: Answer, trials: Sequence[Trial]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,18 +13,22 @@ from pydantic import TypeAdapter, ValidationError
 from bisect_bot import cases as case_files
 from bisect_bot import paths, scratch
 from bisect_bot.builds import Npm, Store, bundle_for, fetch, listing
-from bisect_bot.errors import BuildUnusable, NpmError
+from bisect_bot.errors import BuildUnusable, NoAdapter, NpmError
 from bisect_bot.history import load_ancestry, order_revisions
-from bisect_bot.model import Artifact, Bundle, Case, Observation, Request, Revision, Target, Verdict
+from bisect_bot.model import Artifact, Bundle, Case, CaseKind, Plan, Request, Revision, Target
 from bisect_bot.probes import choose_target, plain_target
 from bisect_bot.session.journal import FILE_NAME, Journal
+from bisect_bot.session.judging import Judging, check_demands_of, judging
+from bisect_bot.session.machine import driver_signs
+from bisect_bot.session.plans import refuse_repeats
 from bisect_bot.session.watcher import Watcher
-from bisect_bot.targets.browsers import Browser, BrowserConfig, check_name, load_config, locate
+from bisect_bot.targets.browsers import Browser, BrowserConfig, check_name, identify, load_config, locate
 from bisect_bot.targets.provision import find_or_get_browser
-from bisect_bot.verdicts import Rules, Tolerances, judge, load_rules, load_tolerances
+from bisect_bot.verdicts import Rules, Tolerances, load_rules, load_tolerances
 
 TEMPORARY = "tmp"
 NEEDS_ADAPTER = ("webgpu",)
+ANY_ADAPTER = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,9 @@ class Workshop:
         """Whether the bytes of an artifact in the cache are unchanged; damaged ones are removed."""
         return Store(self.cache).is_intact(artifact)
 
-    def judge(self, observation: Observation, case: Case) -> Verdict:
-        """The verdict of an observation by the configured rules."""
-        return judge(observation, case, self.tolerances, self.rules)
+    def judging(self, request: Request, cases: Sequence[Case]) -> Judging:
+        """How observations of `cases` are judged for `request`."""
+        return judging(request, cases, self.tolerances, self.rules, self.rules_digest)
 
     def bundle_for(self, revision: Revision, backend: str, wish: str) -> Bundle:
         """The file that a page loads of a published build for `backend`. Raises BuildUnusable."""
@@ -86,10 +90,21 @@ class Workshop:
             feed=request.feed,
             initial_state=request.initial_state,
             repo=request.repo,
+            isolate=request.isolate,
+            say=self.watcher.say,
         )
         found = case_files.load_all(request.cases, making)
-        pinned = tuple((case.name, case.digest) for case in found)
-        return replace(request, pinned=pinned, pages=tuple(case.page for case in found)), found
+        check_demands_of(request, found, self.rules)
+        refuse_repeats(request, found)
+        between = [case_files.load_between(request.between, making)] if request.between else []
+        pinned, pinned_between = (tuple((case.name, case.digest) for case in each) for each in (found, between))
+        pages = tuple(case.page for case in found)
+        return replace(request, pinned=pinned, pages=pages, pinned_between=pinned_between), found
+
+    def plan(self, request: Request) -> Plan:
+        """How often, and around what, each case of a pinned `request` is run. Raises CaseError."""
+        between = [case_files.load_pinned(digest, name, self.cache) for name, digest in request.pinned_between]
+        return Plan(request.runs, request.recreate, request.sessions, request.fresh_pages, next(iter(between), None))
 
     def smoke(self) -> Case:
         """The trivial case that each new artifact runs first."""
@@ -115,20 +130,42 @@ class Workshop:
             browser = Browser(target.name, Path(target.executable), target.version)
             self.journal.remember("target", _target_key(browser, target.wish, target.extra_args), None)
 
+    def renewed(self, target: Target, request: Request) -> Target:
+        """`target` as it is now: its browser's version and the adapter that it gives. Raises NoBrowser, NoAdapter."""
+        executable = Path(target.executable)
+        product, version = identify(executable)
+        browser = Browser(target.name.partition("-")[0], executable, version, product)
+        found = self._found(browser, request)
+        self.watcher.using(f"{browser.name} {browser.version}", found.adapter)
+        return replace(found, name=target.name)
+
     def _target(self, name: str, request: Request) -> Target:
         self.watcher.doing(f"looking for {name}")
         if ":" not in name and name in self.browsers.browsers:
             find_or_get_browser(name, say=self.watcher.say, ask=self.watcher.ask)
         browser = locate(name, self.browsers)
-        if not set(request.backends) & set(NEEDS_ADAPTER):
-            target = plain_target(browser, request.adapter, request.browser_args)
-        else:
-            target = self._with_adapter(browser, request)
+        target = self._found(browser, request)
         self.watcher.using(f"{browser.name} {browser.version}", target.adapter)
         return target
 
+    def _found(self, browser: Browser, request: Request) -> Target:
+        if not set(request.backends) & set(NEEDS_ADAPTER):
+            return plain_target(browser, request.adapter, request.browser_args)
+        try:
+            return self._with_adapter(browser, request)
+        except NoAdapter as error:
+            if request.adapter != ANY_ADAPTER or not self._are_scripts(request):
+                raise
+            # A script may name a provider to fall back to; one that does not fails, and is no verdict then.
+            self.watcher.say(f"{error}. Going on without one: scripts choose their own providers.")
+            return plain_target(browser, request.adapter, request.browser_args)
+
+    def _are_scripts(self, request: Request) -> bool:
+        cases = (case_files.load_pinned(digest, name, self.cache) for name, digest in request.pinned)
+        return bool(request.pinned) and all(case.kind is CaseKind.SCRIPT for case in cases)
+
     def _with_adapter(self, browser: Browser, request: Request) -> Target:
-        """The target, remembered from an earlier session where the browser and the wish are the same."""
+        """The target, remembered from an earlier session where the browser, the drivers and the wish are the same."""
         kinds = TypeAdapter(Target)
         key = _target_key(browser, request.adapter, request.browser_args)
         try:
@@ -175,4 +212,4 @@ def _npm() -> Npm | None:
 
 
 def _target_key(browser: Browser, wish: str, extra: tuple[str, ...]) -> str:
-    return "\n".join([browser.name, str(browser.executable), browser.version, wish, *extra])
+    return "\n".join([browser.name, str(browser.executable), browser.version, wish, *driver_signs(), *extra])

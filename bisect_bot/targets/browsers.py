@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ class Common(pydantic.BaseModel, extra="forbid", frozen=True):
     args: tuple[str, ...]
     root_args: tuple[str, ...]
     small_shm_args: tuple[str, ...]
+    script_memory_gib: float
 
 
 class AdapterRules(pydantic.BaseModel, extra="forbid", frozen=True):
@@ -106,19 +107,26 @@ def find(name: str, config: BrowserConfig | None = None) -> Path | None:
     After the places of the configuration, Playwright's own download of Chromium is looked for.
     """
     config = config or load_config()
-    places = config.browsers[name]
-    named = os.environ.get(places.env)
+    named = os.environ.get(config.browsers[name].env)
     if named:
         return Path(named) if Path(named).is_file() else None
+    return next(installed(name, config), None)
+
+
+def installed(name: str, config: BrowserConfig) -> Iterator[Path]:
+    """Every executable of the browser `name` that is found, best first, whatever the environment names."""
+    places = config.browsers[name]
     for candidate in places.names:
         found = shutil.which(candidate)
         if found:
-            return Path(found)
+            yield Path(found)
     for place in places.places.get(sys.platform, ()):
         path = _expand(place)
         if path is not None and path.is_file():
-            return path
-    return _playwright_download()
+            yield path
+    download = _playwright_download()
+    if download is not None:
+        yield download
 
 
 def locate(text: str, config: BrowserConfig) -> Browser:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser as PlaywrightBrowser
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Page, Playwright, async_playwright
+from playwright.async_api import Frame, Page, Playwright, async_playwright
 
 from bisect_bot import processes
 from bisect_bot.errors import NoBrowser
@@ -30,19 +30,33 @@ POLL_S = 0.02
 
 @dataclass(slots=True)
 class RunningBrowser:
-    """A started browser with one page. `ended` is done when the whole browser is gone, `crashed` when the page is."""
+    """A started browser with one page. `ended` is done when the whole browser is gone, `crashed` when the page is.
+
+    `left` is set when the page shows something else than what was opened last. `pid` is the process
+    that all others of the browser descend from.
+    """
 
     page: Page
     ended: asyncio.Task[int]
     crashed: asyncio.Event
+    left: asyncio.Event
+    pid: int
     _playwright: PlaywrightBrowser
+    _address: str = ""
 
     async def open(self, url: str) -> None:
         """Opens `url` in the page. Raises NoBrowser when the browser does not do it."""
+        self._address = url
         try:
             await self.page.goto(url, wait_until="commit", timeout=START_TIMEOUT_S * 1000)
         except PlaywrightError as error:
             raise NoBrowser(f"the browser opens no page: {first_line(str(error))}") from error
+        self.left.clear()  # of what was shown before
+
+    def moved(self, frame: Frame) -> None:
+        """Takes note of where `frame` of the page went; to the same address it is no more than a reload."""
+        if frame == self.page.main_frame and self._address and not frame.url.startswith(self._address):
+            self.left.set()
 
     async def driver_version(self) -> str | None:
         """Name and version of the GPU driver in use, as the browser tells it; None when it does not."""
@@ -103,7 +117,10 @@ async def launch(
         page.on("crash", lambda _: crashed.set())
         # An alert() would stop the page for ever.
         page.on("dialog", lambda dialog: asyncio.ensure_future(dialog.dismiss()))
-        yield RunningBrowser(page, ended, crashed, browser)
+        running = RunningBrowser(page, ended, crashed, asyncio.Event(), process.pid, browser)
+        # No bound method: Playwright writes to its object, which has slots.
+        page.on("framenavigated", lambda frame: running.moved(frame))  # noqa: PLW0108
+        yield running
     finally:
         processes.kill_tree(process.pid)
         process.wait()

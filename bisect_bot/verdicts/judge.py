@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bisect_bot.model import (
     Case,
     Comparison,
     DataSet,
+    Demands,
     Ending,
     Failure,
     Observation,
@@ -15,19 +17,34 @@ from bisect_bot.model import (
     PageError,
     Signature,
     Stage,
+    Step,
     Tensor,
     Verdict,
 )
 from bisect_bot.verdicts.compare import compare
+from bisect_bot.verdicts.demands import elsewhere, shares, threshold_of
 from bisect_bot.verdicts.messages import normalise, normalise_gpu_error, one_line
 from bisect_bot.verdicts.rules import Rules
-from bisect_bot.verdicts.shape import describe
-from bisect_bot.verdicts.tolerance import Tolerance, Tolerances
+from bisect_bot.verdicts.shape import describe, kind_of, shape_of_wrongness
+from bisect_bot.verdicts.steps import (
+    DEVICE_LOST,
+    START,
+    Ended,
+    GpuFault,
+    Moment,
+    WrongOutputs,
+    first_fault,
+    is_lost,
+    until,
+)
+from bisect_bot.verdicts.tolerance import Tolerances
 
-JUDGE_VERSION = 1
+JUDGE_VERSION = 2
 """Goes up when the same observation may get another verdict than before, so that a stored one is not reused."""
 
+NO_DEMANDS = Demands()
 _CPU_PROVIDER = "CPUExecutionProvider"
+_SILENT = "an error without a message"
 
 _INFRA = {
     Ending.BROWSER_GONE: "the browser ended",
@@ -36,34 +53,63 @@ _INFRA = {
     Ending.WRONG_ADAPTER: "another GPU adapter than the one asked for",
     Ending.HARNESS: "the test page or its server failed",
 }
+_VIOLENT = {
+    Ending.CRASH: (Failure.CRASH, "crash", "the page's process died"),
+    Ending.HANG: (Failure.HANG, "hang", "no answer within the time limit"),
+}
 
 
-def judge(observation: Observation, case: Case, tolerances: Tolerances, rules: Rules) -> Verdict:
+def judge(
+    observation: Observation, case: Case, tolerances: Tolerances, rules: Rules, demands: Demands = NO_DEMANDS
+) -> Verdict:
     """The verdict on `observation`, which came from running `case`.
 
-    A GPU error counts before the wrong outputs that come of it; wrong outputs of a data set that completed count
-    before an error in a later one. A crash or hang is `bad` here: whether it repeats, and so is the case's own, is
-    for the caller to find out. Raises ConfigError when `tolerances` has nothing for the observation's backend.
+    The first thing that went wrong, step by step and data set by data set, decides it. A crash or hang is `bad`
+    here: whether it repeats, and so is the case's own, is for the caller to find out. A run that is right is bad
+    still when it does not meet `demands`. Raises ConfigError when `tolerances` has nothing for the observation's
+    backend.
     """
-    if observation.ending in _INFRA:
-        return _infra(_INFRA[observation.ending], observation)
-    if observation.ending is Ending.ERROR and (not observation.errors or observation.errors[0].stage is Stage.HARNESS):
-        return _infra(_INFRA[Ending.HARNESS], observation)
-    tolerance = tolerances.of(observation.backend)
-    comparisons = tuple(
-        comparison
-        for data_set, outputs in zip(case.data_sets, observation.outputs, strict=False)
-        for comparison in _compare_outputs(data_set, outputs, tolerance)
-    )
-    if observation.ending is Ending.CRASH:
-        died = "the page's process died"
-        return _bad(observation, case, comparisons, kind=Failure.CRASH, message="crash", reason=died)
-    if observation.ending is Ending.HANG:
-        late = "no answer within the time limit"
-        return _bad(observation, case, comparisons, kind=Failure.HANG, message="hang", reason=late)
-    if observation.ending is Ending.ERROR:
-        return _failed(observation, case, comparisons, observation.errors[0], rules)
-    return _completed(observation, case, comparisons, rules)
+    if (unanswered := _no_answer(observation, case)) is not None:
+        return unanswered
+    compared = [
+        [
+            _compare_outputs(data_set, outputs, observation.backend, tolerances, demands, step.name)
+            for data_set, outputs in pairs
+        ]
+        for step in observation.steps
+        for pairs in [list(zip(case.data_sets, step.outputs, strict=False))]
+    ]
+    seen = _Seen(observation, case, rules, demands, tuple(c for step in compared for each in step for c in each))
+    match first_fault(observation, case, compared):
+        case GpuFault(at, errors):
+            return _gpu_error(seen, at, errors)
+        case WrongOutputs(at, comparisons):
+            return _wrong(seen, at, comparisons)
+        case Ended(at):
+            return _ended(seen, at)
+    return _right(seen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is judged, and by what."""
+
+    observation: Observation
+    case: Case
+    rules: Rules
+    demands: Demands
+    comparisons: tuple[Comparison, ...]
+
+    def bad(self, kind: Failure, message: str, reason: str, at: Moment = START) -> Verdict:
+        """The verdict on a failure that began at `at`."""
+        return self._verdict(Outcome.BAD, reason, Signature(kind, self.case.name, message, at.when))
+
+    def good(self, reason: str) -> Verdict:
+        return self._verdict(Outcome.GOOD, reason, None)
+
+    def _verdict(self, outcome: Outcome, reason: str, signature: Signature | None) -> Verdict:
+        where = ran_on(self.observation)
+        return Verdict(outcome, reason, signature, self.comparisons, self.observation.backend, where)
 
 
 def ran_on(observation: Observation) -> str | None:
@@ -87,78 +133,128 @@ def ran_on(observation: Observation) -> str | None:
     return "cpu" if on_cpu else "gpu"
 
 
-def _compare_outputs(data_set: DataSet, outputs: Sequence[Tensor], tolerance: Tolerance) -> list[Comparison]:
+def _no_answer(observation: Observation, case: Case) -> Verdict | None:
+    """The verdict where this machine could not answer, or our own page failed."""
+    if observation.ending in _INFRA:
+        return _infra(_INFRA[observation.ending], observation)
+    if observation.ending is Ending.ERROR and (not observation.errors or observation.errors[0].stage is Stage.HARNESS):
+        return _infra(_INFRA[Ending.HARNESS], observation)
+    if observation.ending is Ending.COMPLETED and case.data_sets:
+        wanted = len(case.data_sets)
+        counts = [len(step.outputs) for step in observation.steps or (Step(),)]
+        if came := [count for count in counts if count != wanted]:
+            return _infra(f"the page returned outputs of {came[0]} data sets instead of {wanted}", observation)
+    return None
+
+
+def _compare_outputs(
+    data_set: DataSet, outputs: Sequence[Tensor], backend: str, tolerances: Tolerances, demands: Demands, step: str
+) -> list[Comparison]:
     came = {tensor.name: tensor for tensor in outputs}
     wanted = {tensor.name for tensor in data_set.expected}
-    compared = [compare(tensor, came.get(tensor.name), data_set.name, tolerance) for tensor in data_set.expected]
-    extra = [name for name in came if name not in wanted]
-    return compared + [Comparison(data_set.name, n, matches=False, elements=0, problem="unexpected") for n in extra]
+    compared = [
+        compare(
+            tensor,
+            came.get(tensor.name),
+            data_set.name,
+            tolerances.of(backend, tensor.dtype),
+            step=step,
+            threshold=threshold_of(tensor.name, demands),
+        )
+        for tensor in data_set.expected
+    ]
+    extra = (name for name in came if name not in wanted)
+    return compared + [
+        Comparison(data_set.name, name, matches=False, elements=0, problem="unexpected", step=step) for name in extra
+    ]
 
 
-def _completed(observation: Observation, case: Case, comparisons: tuple[Comparison, ...], rules: Rules) -> Verdict:
-    if len(observation.outputs) != len(case.data_sets):
-        came, wanted = len(observation.outputs), len(case.data_sets)
-        return _infra(f"the page returned outputs of {came} data sets instead of {wanted}", observation)
-    if observation.gpu_errors:
-        return _gpu_error(observation, case, comparisons, rules)
-    if not all(comparison.matches for comparison in comparisons):
-        return _mismatch(observation, case, comparisons)
-    worst = max((comparison.max_abs_err for comparison in comparisons), default=0.0)
-    count = len(comparisons)
+def _right(seen: _Seen) -> Verdict:
+    """Every output is right: what is left to ask is where it ran, and whether the sessions could be released."""
+    observation = seen.observation
+    late = next((error for error in observation.errors if error.stage is Stage.RELEASE), None)
+    if late is not None:
+        return _error(seen, late, Moment(late.step))
+    missed = elsewhere(observation, seen.demands, seen.rules)
+    if missed is not None and missed.outcome is not Outcome.BAD:
+        return Verdict(missed.outcome, missed.message, None, seen.comparisons, observation.backend, ran_on(observation))
+    if missed is not None:
+        return seen.bad(Failure.FALLBACK, missed.message, f"{missed.message}, but {seen.demands.provider} was required")
+    if not seen.comparisons:
+        return seen.good("it ran to its end; there is nothing to compare")
+    count = len(seen.comparisons)
+    worst = max(comparison.max_abs_err for comparison in seen.comparisons)
     reason = f"{count} output{'s match' if count != 1 else ' matches'} (largest error {worst:.3g})"
-    return Verdict(Outcome.GOOD, reason, None, comparisons, observation.backend, ran_on(observation))
+    differ = shares(seen.comparisons, seen.demands)
+    return seen.good(f"{reason}; {differ}" if differ else reason)
 
 
-def _failed(
-    observation: Observation, case: Case, comparisons: tuple[Comparison, ...], error: PageError, rules: Rules
-) -> Verdict:
+def _ended(seen: _Seen, at: Moment) -> Verdict:
+    observation = seen.observation
+    if observation.ending in _VIOLENT:
+        kind, message, reason = _VIOLENT[observation.ending]
+        return seen.bad(kind, message, f"{until(at, message)}{reason}", at)
+    return _error(seen, observation.errors[0], at)
+
+
+def _error(seen: _Seen, error: PageError, at: Moment) -> Verdict:
+    observation, rules = seen.observation, seen.rules
+    line = one_line(error.message)
+    console = observation.console if rules.is_empty(line) else ()
+    excuse = _excuse((error.message, *observation.gpu_errors, *console), rules, error.stage, observation.console)
+    if excuse is not None:
+        return excuse
     if error.stage is Stage.LOAD:
-        return Verdict(Outcome.SKIP, f"does not load here: {one_line(error.message) or 'no message'}")
-    if not all(comparison.matches for comparison in comparisons):
-        return _mismatch(observation, case, comparisons)
-    console = observation.console if rules.is_empty(one_line(error.message)) else ()
-    excuse = _excuse((error.message, *observation.gpu_errors, *console), rules)
+        return Verdict(Outcome.SKIP, f"does not load here: {line or 'no message'}")
+    reason = f"{until(at, 'an error')}{error.stage.value}: {line or _SILENT}"
+    # Builds whose exceptions say nothing tell of the kernel on the console, the latest last.
+    for text in (error.message, *reversed(console)):
+        if (kernel := rules.kernel_failure(text)) is not None:
+            told = "" if text is error.message else f" ({one_line(text)})"
+            return seen.bad(Failure.KERNEL_ERROR, str(kernel), reason + told, at)
+    return seen.bad(Failure.ERROR, normalise(error.message) or _SILENT, reason, at)
+
+
+def _gpu_error(seen: _Seen, at: Moment, errors: tuple[str, ...]) -> Verdict:
+    excuse = _excuse(errors, seen.rules, Stage.RUN)
     if excuse is not None:
         return excuse
-    message = normalise(error.message) or "an error without a message"
-    reason = f"{error.stage.value}: {one_line(error.message) or 'an error without a message'}"
-    return _bad(observation, case, comparisons, kind=Failure.ERROR, message=message, reason=reason)
+    lost = is_lost(errors)
+    first = next(error for error in errors if error.startswith(DEVICE_LOST) or not lost)
+    said = one_line(first)
+    reason = f"{until(at, 'a GPU error')}{said if lost else f'GPU error: {said}'}"
+    kind = Failure.DEVICE_LOST if lost else Failure.GPU_ERROR
+    return seen.bad(kind, normalise_gpu_error(first) or _SILENT, reason, at)
 
 
-def _gpu_error(observation: Observation, case: Case, comparisons: tuple[Comparison, ...], rules: Rules) -> Verdict:
-    excuse = _excuse(observation.gpu_errors, rules)
-    if excuse is not None:
-        return excuse
-    first = observation.gpu_errors[0]
-    message = normalise_gpu_error(first) or "an error without a message"
-    reason = f"GPU error: {one_line(first)}"
-    return _bad(observation, case, comparisons, kind=Failure.GPU_ERROR, message=message, reason=reason)
-
-
-def _mismatch(observation: Observation, case: Case, comparisons: tuple[Comparison, ...]) -> Verdict:
-    message = describe(comparisons, case)
-    wrong = next(comparison for comparison in comparisons if not comparison.matches)
-    where = f" in {one_line(wrong.data_set, 80)}" if len(case.data_sets) > 1 else ""
-    output = one_line(wrong.output, 80)
-    if wrong.first:
-        first = wrong.first[0]
-        place = f"{output}[{','.join(str(i) for i in first.index)}]" if first.index else output
+def _wrong(seen: _Seen, at: Moment, comparisons: Sequence[Comparison]) -> Verdict:
+    message = describe(comparisons, seen.case)
+    wrong = [comparison for comparison in comparisons if not comparison.matches]
+    first = wrong[0]
+    how = shape_of_wrongness(first, seen.case) if len(wrong) == 1 else message
+    where = f" in {one_line(first.data_set, 80)}" if len(seen.case.data_sets) > 1 else ""
+    output = one_line(first.output, 80)
+    if first.first:
+        element = first.first[0]
+        place = f"{output}[{','.join(str(i) for i in element.index)}]" if element.index else output
         reason = (
-            f"{place} is {_number(first.actual)} instead of {_number(first.expected)}{where};"
-            f" {wrong.mismatches} of {wrong.elements} elements differ ({message})"
+            f"{place} is {_number(element.actual)} instead of {_number(element.expected)}{where};"
+            f" {first.mismatches} of {first.elements} elements differ ({message})"
         )
     else:
-        problem = one_line(wrong.problem or "")
+        problem = one_line(first.problem or "")
         reason = f"{output}: {problem}{where}" + (f" ({message})" if ";" in message else "")
-    return _bad(observation, case, comparisons, kind=Failure.MISMATCH, message=message, reason=reason)
+    differ = shares(comparisons, seen.demands)
+    reason = f"{until(at, how)}{reason}{f'; {differ}' if differ else ''}"
+    return seen.bad(kind_of(comparisons, seen.case), message, reason, at)
 
 
 def _number(value: float | int | bool | str) -> str:
     return f"{value:.7g}" if isinstance(value, float) else one_line(str(value), 80)
 
 
-def _excuse(messages: Sequence[str], rules: Rules) -> Verdict | None:
-    found = rules.first(one_line(message, limit=4_000) for message in messages)
+def _excuse(messages: Sequence[str], rules: Rules, stage: Stage, console: Sequence[str] = ()) -> Verdict | None:
+    found = rules.first((one_line(message, limit=4_000) for message in messages), stage, console)
     if found is None:
         return None
     rule, message = found
@@ -173,16 +269,3 @@ def _infra(reason: str, observation: Observation) -> Verdict:
         details.insert(0, one_line(f"got {observation.adapter}"))
     said = "; ".join(detail for detail in details if detail)
     return Verdict(Outcome.INFRA, f"{reason}: {said}" if said else reason)
-
-
-def _bad(
-    observation: Observation,
-    case: Case,
-    comparisons: tuple[Comparison, ...],
-    *,
-    kind: Failure,
-    message: str,
-    reason: str,
-) -> Verdict:
-    signature = Signature(kind, case.name, message)
-    return Verdict(Outcome.BAD, reason, signature, comparisons, observation.backend, ran_on(observation))

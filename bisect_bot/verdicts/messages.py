@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 MAX_INPUT = 4_000
 """Characters that are looked at; what a message says stands at its beginning."""
 MAX_SIGNATURE = 300
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?", re.DOTALL)
-_UNPRINTABLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _STACK_LINE = re.compile(r"^\s*(?:at\s.*[:(]|[\w$.<>/]*@\S+:\d+)")
 
 # What differs between builds though the failure is the same -> what stands for it. Applied in this order.
@@ -51,11 +49,11 @@ _CHANGING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def one_line(text: str, limit: int = MAX_SIGNATURE) -> str:
-    """`text` on one line without control characters and without the lines of a stack trace, cut to `limit`."""
+    """`text` on one line without what cannot be printed and without the lines of a stack trace, cut to `limit`."""
     visible = _ESCAPE_SEQUENCE.sub("", text[:MAX_INPUT])
     lines = [line for line in visible.splitlines() if not _STACK_LINE.match(line)]
     spaced = "".join(" " if c.isspace() else c for c in " ".join(lines))
-    line = " ".join("".join(c for c in spaced if unicodedata.category(c) not in _UNPRINTABLE).split())
+    line = " ".join("".join(c for c in spaced if c.isprintable()).split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from bisect_bot.model import Case, Comparison, Tensor
+from bisect_bot.model import Case, Comparison, Failure, Tensor
 from bisect_bot.verdicts.compare import elements
 from bisect_bot.verdicts.messages import one_line
+
+_KINDS = {"all zero": Failure.ALL_ZERO, "NaN": Failure.NAN, "constant": Failure.CONSTANT}
 
 
 def describe(comparisons: Iterable[Comparison], case: Case) -> str:
@@ -18,6 +20,12 @@ def describe(comparisons: Iterable[Comparison], case: Case) -> str:
         if not comparison.matches:
             wrong.setdefault(comparison.output, {})[shape_of_wrongness(comparison, case)] = None
     return "; ".join(f"{one_line(output, 80)}: {', '.join(shapes)}" for output, shapes in wrong.items())
+
+
+def kind_of(comparisons: Iterable[Comparison], case: Case) -> Failure:
+    """The kind of failure that the first output which does not match shows."""
+    wrong = next((comparison for comparison in comparisons if not comparison.matches), None)
+    return _KINDS.get(shape_of_wrongness(wrong, case), Failure.MISMATCH) if wrong else Failure.MISMATCH
 
 
 def shape_of_wrongness(comparison: Comparison, case: Case) -> str:

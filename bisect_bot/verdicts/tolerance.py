@@ -5,9 +5,10 @@ The rule is `TensorResultValidator.floatEqual` of js/web/test/test-runner.ts.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,25 +21,38 @@ from bisect_bot.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The numbers of one backend. `same_sign` refuses values of opposite sign, which upstream's quotients miss."""
+    """The numbers of one backend or element type. `same_sign` refuses values of opposite sign, which upstream's
+    quotients miss.
+
+    `of_rms` is added to `absolute` as a share of the root mean square of the expected output. `zero_floor` is the
+    size from which on two expected values show that an output of nothing but zeros is wrong, however near they are.
+    """
 
     absolute: float
     relative: float
     max_float: float
     same_sign: bool = True
+    of_rms: float = 0.0
+    zero_floor: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerances:
-    """The tolerance of each backend."""
+    """The tolerance of each backend, and of the element types that have one of their own whatever the backend."""
 
     backends: Mapping[str, Tolerance]
+    types: Mapping[str, Tolerance] = field(default_factory=dict)
 
-    def of(self, backend: str) -> Tolerance:
-        """The tolerance of `backend`. Raises ConfigError when there is none."""
+    def of(self, backend: str, dtype: str = "float32") -> Tolerance:
+        """The tolerance of outputs of the type `dtype` on `backend`. Raises ConfigError when there is none."""
         if backend not in self.backends:
             raise ConfigError(f"tolerances.toml has no tolerance for the backend {backend!r}", "add it")
-        return self.backends[backend]
+        return self.types.get(dtype, self.backends[backend])
+
+    def for_half(self) -> Tolerances:
+        """These tolerances for a model that computes in float16: what it widens at its end is no more exact."""
+        half = self.types.get("float16")
+        return self if half is None else Tolerances(self.backends, {**self.types, "float32": half, "float64": half})
 
 
 class _Backend(BaseModel):
@@ -48,11 +62,18 @@ class _Backend(BaseModel):
     max_float: float = Field(gt=0)
 
 
+class _Type(_Backend):
+    of_rms: float = Field(ge=0, lt=1)
+    zero_floor: float = Field(ge=0)
+
+
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     schema_: Literal[1] = Field(alias="schema")
     same_sign: bool
+    zero_floor: float = Field(default=math.inf, ge=0)
     backends: dict[str, _Backend] = Field(min_length=1)
+    types: dict[str, _Type] = Field(default_factory=dict)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -76,20 +97,36 @@ def load_tolerances(path: Path) -> Tolerances:
         file = _File.model_validate(read_toml(path))
     except ValidationError as error:
         raise misfit(path, error) from error
-    return Tolerances(
-        {n: Tolerance(b.absolute, b.relative, b.max_float, file.same_sign) for n, b in file.backends.items()}
-    )
+    backends = {
+        name: Tolerance(b.absolute, b.relative, b.max_float, file.same_sign, zero_floor=file.zero_floor)
+        for name, b in file.backends.items()
+    }
+    types = {
+        name: Tolerance(t.absolute, t.relative, t.max_float, file.same_sign, t.of_rms, t.zero_floor)
+        for name, t in file.types.items()
+    }
+    return Tolerances(backends, types)
 
 
 def floats_match(actual: NDArray[np.float64], expected: NDArray[np.float64], tolerance: Tolerance) -> NDArray[np.bool_]:
     """Which elements are equal by the rule. Both arrays have one shape; narrower floats are widened by the caller."""
     with np.errstate(all="ignore"):
         finite = np.isfinite(actual) & np.isfinite(expected)
-        near = np.abs(actual - expected) < tolerance.absolute
+        near = np.abs(actual - expected) < tolerance.absolute + tolerance.of_rms * _rms(expected)
         limited = np.clip(expected, -tolerance.max_float, tolerance.max_float)
         quotients = (actual / limited < tolerance.relative) & (limited / actual < tolerance.relative)
         close = (actual != 0) & (limited != 0) & quotients
         if tolerance.same_sign:
             close &= (actual < 0) == (limited < 0)
         same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
+        if not np.any(actual) and np.count_nonzero(np.abs(expected) >= tolerance.zero_floor) > 1:
+            near &= np.abs(expected) < tolerance.zero_floor
     return np.asarray(same | (finite & (near | close)), dtype=np.bool_)
+
+
+def _rms(values: NDArray[np.float64]) -> float:
+    """The root mean square of the finite elements of `values`, 0 when there are none."""
+    finite = values[np.isfinite(values)]
+    largest = float(np.abs(finite).max(initial=0.0))
+    # Scaled, because squares of large numbers overflow.
+    return largest * math.sqrt(float(np.mean(np.square(finite / largest)))) if largest else 0.0

@@ -3,8 +3,17 @@
 (function () {
   'use strict';
 
-  // dispatches: compute dispatches since the last take(); device/adapterInfo: of the last device that was requested.
-  const seen = { dispatches: 0, errors: [], device: null, adapterInfo: null };
+  // dispatches, errors: since the last take(); adapterInfo: of the last device that was requested; sessions: how many
+  // are alive; devices: those that were not lost.
+  const seen = { dispatches: 0, errors: [], devices: new Set(), adapterInfo: null, sessions: 0 };
+
+  // What waits for a device that was lost may wait for ever: so long it is given to fail by itself.
+  const GRACE_MS = 3000;
+  let abandon = null;
+  const abandoned = new Promise((_, reject) => {
+    abandon = () => reject(new Error('the device was lost, and what waited for it did not end'));
+  });
+  abandoned.catch(() => undefined);
 
   function describe(info, adapter) {
     const text = (value) => (value === undefined || value === null ? '' : String(value));
@@ -44,18 +53,32 @@
     const requestDevice = GPUAdapter.prototype.requestDevice;
     GPUAdapter.prototype.requestDevice = async function (...args) {
       const device = await requestDevice.apply(this, args);
-      seen.device = device;
+      seen.devices.add(device);
       seen.adapterInfo = await infoOf(this);
       device.addEventListener('uncapturederror', (event) => {
         seen.errors.push(`${event.error.constructor.name}: ${event.error.message}`);
       });
       device.lost.then((info) => {
-        // 'destroyed' is how a session ends; everything else happened to us.
+        seen.devices.delete(device);
+        if (seen.sessions > 0) {
+          setTimeout(abandon, GRACE_MS);
+        }
+        // 'destroyed' is somebody's own destroy() in this page, which is watched below; the rest happened to us.
         if (info.reason !== 'destroyed') {
           seen.errors.push(`device lost (${info.reason}): ${info.message}`);
         }
       });
       return device;
+    };
+
+    // The native provider destroys its device when the last session is released, which is right; while a session
+    // lives, it is how later runs come to fail or to give zeros.
+    const destroy = GPUDevice.prototype.destroy;
+    GPUDevice.prototype.destroy = function () {
+      if (seen.sessions > 0 && seen.devices.has(this)) {
+        seen.errors.push('device lost (destroyed): destroy() was called while a session was alive');
+      }
+      return destroy.call(this);
     };
   }
 
@@ -78,14 +101,32 @@
 
     // Errors arrive on the queue's own time: waits until all submitted work was answered for.
     async settle() {
-      if (seen.device) {
-        await Promise.race([
-          seen.device.queue.onSubmittedWorkDone().catch(() => undefined),
-          seen.device.lost,
-          new Promise((resolve) => setTimeout(resolve, 5000)),
-        ]);
+      const devices = Array.from(seen.devices);
+      if (devices.length > 0) {
+        const done = devices.map((device) =>
+          Promise.race([device.queue.onSubmittedWorkDone().catch(() => undefined), device.lost])
+        );
+        await Promise.race([Promise.all(done), new Promise((resolve) => setTimeout(resolve, 5000))]);
         await new Promise((resolve) => setTimeout(resolve, 0));
       }
+    },
+
+    // `work`, or an error when a device was lost with a session alive and `work` did not end of itself.
+    unlessAbandoned(work) {
+      return Promise.race([work, abandoned]);
+    },
+
+    // Says that a session was created, and that its release begins.
+    sessionBegins() {
+      seen.sessions += 1;
+    },
+    sessionEnds() {
+      seen.sessions -= 1;
+    },
+
+    // What was seen since the last take(): GPU errors in their order, and how many dispatches.
+    seen() {
+      return { dispatches: seen.dispatches, errors: seen.errors.slice() };
     },
 
     // What was seen since the last call.

@@ -4,33 +4,29 @@
   'use strict';
 
   const gpu = window.harnessGpu;
+  const tensors = window.harnessTensors;
+  // What the exchange needs, taken before a user's script could change it.
+  const fetch = window.fetch.bind(window);
+  const { parse, stringify } = JSON;
+  const EXCHANGE = new URL('exchange', location.href).href;
   const pageId = new URLSearchParams(location.search).get('page');
   const CONSOLE_LINES = 4000;
   const CONSOLE_LINE = 4000;
-
-  const ARRAYS = {
-    float32: Float32Array,
-    float64: Float64Array,
-    float16: Uint16Array,
-    int8: Int8Array,
-    uint8: Uint8Array,
-    int16: Int16Array,
-    uint16: Uint16Array,
-    int32: Int32Array,
-    uint32: Uint32Array,
-    bool: Uint8Array,
-    int4: Int8Array,
-    uint4: Uint8Array,
-    int64: typeof BigInt64Array === 'undefined' ? null : BigInt64Array,
-    uint64: typeof BigUint64Array === 'undefined' ? null : BigUint64Array,
-  };
+  const PLACEMENT_LINES = 20000;
 
   // Lines are kept here and go nowhere else: an attached debugger would be sent each of thousands.
   let consoleLines = [];
+  // The runtime's word on which node runs where, kept apart so that no flood of lines washes it away.
+  let placementLines = [];
+  const PLACEMENT = /VerifyEachNodeIsAssignedToAnEp|placed on \[/;
   for (const level of ['debug', 'log', 'info', 'warn', 'error']) {
     console[level] = (...args) => {
+      const line = `${level}: ${args.map(String).join(' ')}`.slice(0, CONSOLE_LINE);
       if (consoleLines.length < CONSOLE_LINES) {
-        consoleLines.push(`${level}: ${args.map(String).join(' ')}`.slice(0, CONSOLE_LINE));
+        consoleLines.push(line);
+      }
+      if (placementLines.length < PLACEMENT_LINES && PLACEMENT.test(line)) {
+        placementLines.push(line);
       }
     };
   }
@@ -45,14 +41,14 @@
   // --- frames: u32 length of the header, the header as JSON, then the blobs that `blobs` gives the lengths of ---
 
   function encode(header, blobs) {
-    const head = new TextEncoder().encode(JSON.stringify({ ...header, blobs: blobs.map((b) => b.byteLength) }));
+    const head = new TextEncoder().encode(stringify({ ...header, blobs: blobs.map((b) => b.byteLength) }));
     const length = new Uint32Array([head.byteLength]);
     return new Blob([length, head, ...blobs]);
   }
 
   function decode(buffer) {
     const length = new DataView(buffer).getUint32(0, true);
-    const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+    const header = parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
     let offset = 4 + length;
     const blobs = header.blobs.map((size) => {
       offset += size;
@@ -62,7 +58,7 @@
   }
 
   async function exchange(header, blobs) {
-    const response = await fetch('exchange', { method: 'POST', body: encode({ ...header, page: pageId }, blobs) });
+    const response = await fetch(EXCHANGE, { method: 'POST', body: encode({ ...header, page: pageId }, blobs) });
     if (!response.ok) {
       throw new Error(`the server answered ${response.status}`);
     }
@@ -96,46 +92,81 @@
     }
   }
 
-  function toOrt(tensor, buffer) {
-    const Array_ = ARRAYS[tensor.dtype];
-    if (!Array_) {
-      throw new Error(`element type ${tensor.dtype} is not supported by this browser`);
+  // A session of `model`. A build that fails without having looked at the external data cannot load any.
+  async function createSession(job, model, blobs) {
+    const options = { executionProviders: [job.backend], logSeverityLevel: job.log_severity };
+    let taken = model.external.length === 0;
+    if (!taken) {
+      options.externalData = model.external.map(({ path, blob }) => ({
+        path,
+        get data() {
+          taken = true;
+          return new Uint8Array(blobs[blob]);
+        },
+      }));
     }
-    const data = new Array_(buffer);
-    if (tensor.dtype === 'float16' && typeof Float16Array !== 'undefined') {
-      // With a native Float16Array, 1.20.1 and neighbours take nothing else; others take either.
-      try {
-        return new ort.Tensor('float16', data, tensor.shape);
-      } catch (error) {
-        return new ort.Tensor('float16', new Float16Array(buffer), tensor.shape);
+    try {
+      return await ort.InferenceSession.create(new Uint8Array(blobs[model.model]), options);
+    } catch (error) {
+      throw taken ? error : new Error(`this build did not take the external data: ${messageOf(error)}`);
+    }
+  }
+
+  // Runs all data sets of `model` with `session`, as frames where outputs are fed back; gives each one's outputs to
+  // `take`.
+  async function runDataSets(model, session, blobs, timed, take) {
+    let before = null;
+    for (const dataSet of model.data_sets) {
+      const feeds = Object.create(null); // a tensor may be called __proto__
+      for (const tensor of dataSet.inputs) {
+        feeds[tensor.name] = tensors.toOrt(ort, tensor, blobs[tensor.blob]);
       }
+      for (const [output, input] of before ? model.feed : []) {
+        feeds[input] = before[output];
+      }
+      before = await timed(() => gpu.unlessAbandoned(session.run(feeds)));
+      const data = [];
+      take({ tensors: Object.keys(before).map((name) => tensors.fromOrt(name, before[name], data)), data });
     }
-    return new ort.Tensor(tensor.dtype, data, tensor.shape);
   }
 
-  function fromOrt(name, value, blobs) {
-    if (!ArrayBuffer.isView(value.data)) {
-      throw new Error(`output ${name} has type ${value.type}, which cannot be compared`);
+  // Runs one case that is a script, as its one step.
+  async function runScript(job, one, result, outputBlobs) {
+    result.stage = 'load';
+    if (!ort) {
+      await loadBundle(job.bundle);
     }
-    const view = value.data;
-    blobs.push(new Uint8Array(view.buffer, view.byteOffset, view.byteLength).slice());
-    return { name, dtype: value.type, shape: Array.from(value.dims) };
+    const step = { name: '', outputs: [], gpu_errors: [], dispatches: 0 };
+    result.steps.push(step);
+    result.providers = [];
+    try {
+      await window.harnessScript.run({ ort, job, one, result, step, outputBlobs });
+    } finally {
+      await gpu.settle();
+      step.gpu_errors = gpu.seen().errors;
+      step.dispatches = gpu.seen().dispatches;
+    }
+    result.ending = 'completed';
   }
 
-  // Runs one case of the message `job`; fills `result` step by step, so that what was reached is known when a step throws.
-  async function runCase(job, one, blobs, result, outputBlobs) {
-    const timed = async (step, work) => {
+  // Runs one case of the message `job`; fills `result` step by step, so that what was reached is known when a step
+  // throws. `tell(step)` is called before each step but the first.
+  async function runCase(job, one, blobs, result, outputBlobs, tell) {
+    const timed = async (what, work) => {
       const begin = performance.now();
       try {
         return await work();
       } finally {
-        result.times_ms.push([step, performance.now() - begin]);
+        result.times_ms.push([what, performance.now() - begin]);
       }
     };
-    const needsGpu = job.backend === 'webgpu';
 
+    if (one.script) {
+      await runScript(job, one, result, outputBlobs);
+      return;
+    }
     result.stage = 'load';
-    if (needsGpu) {
+    if (job.backend === 'webgpu') {
       if (!gpu.supported) {
         result.ending = 'no-webgpu';
         return;
@@ -150,47 +181,115 @@
       await timed('load', () => loadBundle(job.bundle));
     }
 
-    result.stage = 'create';
-    const options = { executionProviders: [job.backend], logSeverityLevel: job.log_severity };
-    const session = await timed('create', () => ort.InferenceSession.create(new Uint8Array(blobs[one.model]), options));
-    try {
-      result.stage = 'run';
-      const step = { name: '', outputs: [], gpu_errors: [] };
-      result.steps.push(step);
-      for (const dataSet of one.data_sets) {
-        const feeds = {};
-        for (const tensor of dataSet.inputs) {
-          feeds[tensor.name] = toOrt(tensor, blobs[tensor.blob]);
-        }
-        const fetched = await timed('run', () => session.run(feeds));
-        step.outputs.push(Object.keys(fetched).map((name) => fromOrt(name, fetched[name], outputBlobs)));
-      }
-      await gpu.settle();
-    } finally {
+    const sessions = new Map();
+    const first = []; // the outputs of the first step, by data set
+
+    const release = async (name) => {
+      const session = sessions.get(name);
+      sessions.delete(name);
+      gpu.sessionEnds();
       if (session.release) {
-        await timed('release', () => session.release()).catch((error) => {
-          result.errors.push({ stage: 'release', message: messageOf(error), stack: String(error && error.stack) });
+        await timed('release', () => gpu.unlessAbandoned(session.release())).catch((error) => {
+          result.errors.push(errorOf(error, 'release', result.step));
         });
+      }
+    };
+
+    const runStep = async (session) => {
+      const step = { name: result.step, outputs: [], gpu_errors: [], dispatches: 0 };
+      const seen = gpu.seen();
+      const isFirst = result.begun === 0;
+      result.begun += 1;
+      result.steps.push(step);
+      try {
+        await runDataSets(one, session, blobs, (work) => timed('run', work), (outputs) => {
+          const known = first[step.outputs.length];
+          if (isFirst) {
+            first.push(outputs);
+          }
+          // What is the same as in the first step, bit by bit, does not travel again.
+          if (known && tensors.sameOutputs(known, outputs)) {
+            step.outputs.push(null);
+          } else {
+            step.outputs.push(outputs.tensors);
+            outputBlobs.push(...outputs.data);
+          }
+        });
+      } finally {
+        await gpu.settle();
+        const now = gpu.seen();
+        step.gpu_errors = now.errors.slice(result.told);
+        result.told = now.errors.length;
+        step.dispatches = now.dispatches - seen.dispatches;
+      }
+    };
+
+    try {
+      for (const [what, name, step] of one.operations) {
+        const other = name === 'other';
+        const before = gpu.seen().dispatches;
+        if (step !== result.step) {
+          await tell(step);
+          result.step = step;
+        }
+        result.stage = what;
+        try {
+          if (what === 'create') {
+            const model = other ? one.other : one;
+            const session = await timed(other ? 'create other' : 'create', () =>
+              createSession(job, model, blobs)
+            );
+            sessions.set(name, session);
+            gpu.sessionBegins();
+            result.placed = result.placed || placementLines.slice();
+          } else if (what === 'release') {
+            await release(name);
+          } else if (other) {
+            await runDataSets(one.other, sessions.get(name), blobs, (work) => timed('run other', work), () => undefined);
+          } else {
+            await runStep(sessions.get(name));
+          }
+        } catch (error) {
+          throw other ? new Error(`the other model: ${messageOf(error)}`) : error;
+        } finally {
+          result.elsewhere += other ? gpu.seen().dispatches - before : 0;
+        }
+      }
+    } finally {
+      for (const name of Array.from(sessions.keys())) {
+        await release(name);
       }
     }
     result.ending = 'completed';
   }
 
-  async function doCase(job, one, blobs) {
+  function errorOf(error, stage, step) {
+    return { stage, step, message: messageOf(error), stack: String(error && error.stack) };
+  }
+
+  async function doCase(job, one, blobs, post) {
     const result = { index: one.index, ending: 'error', stage: 'harness', steps: [], errors: [] };
-    result.times_ms = [];
-    result.found = null;
+    // begun: steps; told: GPU errors that a step names; elsewhere: dispatches of another model; placed: placements.
+    Object.assign(result, { times_ms: [], found: null, step: '', begun: 0, told: 0, elsewhere: 0, placed: null });
     const outputBlobs = [];
     const begin = performance.now();
     consoleLines = [];
+    placementLines = [];
+    // A step that hangs or crashes says no more: what was reached, and what comes next, is told before.
+    const tell = async (step) => {
+      const blobsOfSteps = outputBlobs.splice(0);
+      await post({ kind: 'progress', index: one.index, step, steps: result.steps.splice(0) }, blobsOfSteps);
+    };
     try {
-      await runCase(job, one, blobs, result, outputBlobs);
+      await runCase(job, one, blobs, result, outputBlobs, tell);
     } catch (error) {
-      result.errors.unshift({ stage: result.stage, message: messageOf(error), stack: String(error && error.stack) });
+      result.errors.unshift(errorOf(error, result.stage, result.step));
       await gpu.settle();
     }
     Object.assign(result, gpu.take());
+    result.dispatches -= result.elsewhere;
     result.console = consoleLines;
+    result.placed = result.placed || placementLines;
     result.times_ms.push(['total', performance.now() - begin]);
     return [result, outputBlobs];
   }
@@ -201,6 +300,10 @@
     let answer = null;
     let ready = [];
     let posting = null;
+    const postProgress = async (header, outputBlobs) => {
+      await posting;
+      await exchange(header, outputBlobs);
+    };
     const post = async () => {
       while (ready.length > 0 && !answer) {
         const now = ready;
@@ -212,7 +315,7 @@
       posting = null;
     };
     for (const one of job.cases) {
-      const [result, outputBlobs] = await doCase(job, one, blobs);
+      const [result, outputBlobs] = await doCase(job, one, blobs, postProgress);
       ready.push([result, outputBlobs]);
       posting = posting || post();
       // After a failure nothing may run before the server has said whether this page is still to be used.

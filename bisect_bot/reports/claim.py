@@ -1,0 +1,149 @@
+"""Reads somebody's `report.json`: what it claims of one boundary. It is a stranger's file: nothing in it is run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from bisect_bot.errors import UsageError
+from bisect_bot.model import Failure, Outcome, Result
+from bisect_bot.reports.escaping import line, shorten
+
+# Tables of many cases make reports of some megabytes.
+MAX_BYTES = 32 * 2**20
+MAX_CELLS = 10_000
+
+Name = Annotated[str, Field(min_length=1, max_length=300)]
+_DIGEST = re.compile(r"\bsha256 ([0-9a-f]{16})$")
+_WHY_NOT = {
+    Result.RANGE: "it is narrowed to a range only: there is no boundary to test again",
+    Result.SAME: "its two ends do not differ: there is no boundary",
+    Result.TESTED: "it is the table of a matrix, which has no boundary",
+}
+
+
+class _Revision(BaseModel):
+    id: Name
+    version: Name | None = None
+
+
+class _Boundary(BaseModel):
+    last_old: _Revision
+    first_new: _Revision
+
+
+class _Signature(BaseModel):
+    kind: Failure
+    message: Annotated[str, Field(max_length=10_000)] = ""
+
+
+class _Cell(BaseModel):
+    name: Name
+    backend: Name
+    direction: Literal["regression", "fix"] | None = None
+    boundary: _Boundary | None = None
+    signature: _Signature | None = None
+
+
+class _Report(BaseModel):
+    schema_: Literal[1] = Field(alias="schema")
+    result: Result
+    boundary: _Boundary | None = None
+    cases: Annotated[tuple[_Cell, ...], Field(max_length=MAX_CELLS)]
+    environment: dict[str, object] = {}
+    reproduce: Annotated[str, Field(max_length=100_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedCell:
+    """What a report says of one case with one backend: its verdict before and after the boundary, and how it fails."""
+
+    case: str
+    backend: str
+    old: Outcome
+    new: Outcome
+    kind: Failure | None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a report says. `old` and `new` name its boundary, `cells` are those that have just this one.
+
+    `digests` are the first 16 digits of what each case's content hashed to, by its name; `others` counts cells with
+    another answer. `reproduce` is the command that the report was made by: text, never to be run.
+    """
+
+    old: str
+    new: str
+    cells: tuple[ClaimedCell, ...]
+    digests: dict[str, str]
+    others: int
+    reproduce: str
+
+
+def read_claim(path: Path) -> Claim:
+    """The claim of the report.json at `path`.
+
+    Raises UsageError when it cannot be read, is too large, is no report of schema 1, or names no boundary.
+    """
+    report = _parse(_read(path), path)
+    if report.result in _WHY_NOT:
+        raise UsageError(f"{path} names no boundary: {_WHY_NOT[report.result]}", "Name the report.json of a `run`.")
+    boundary = report.boundary
+    if report.result is not Result.FOUND or boundary is None:
+        raise UsageError(f"{path} names no boundary: its result is {report.result}", "Name a report that found one.")
+    cells = tuple(_claimed(cell) for cell in report.cases if cell.boundary == boundary and cell.direction)
+    if not cells or boundary.last_old == boundary.first_new:
+        raise UsageError(f"{path} has a boundary that none of its cases has", "Was it changed by hand?")
+    return Claim(
+        old=boundary.last_old.version or boundary.last_old.id,
+        new=boundary.first_new.version or boundary.first_new.id,
+        cells=cells,
+        digests=_digests(report.environment),
+        others=len(report.cases) - len(cells),
+        reproduce=report.reproduce,
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            raise UsageError(f"there is no file {path}", "Name a report.json.")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "Name a report.json.") from error
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path} has more than {MAX_BYTES >> 20} MiB: no report has", "Name a report.json.")
+    return data
+
+
+def _parse(data: bytes, path: Path) -> _Report:
+    try:
+        # pydantic's own parser limits how deep it nests and how long its numbers are.
+        return _Report.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]).removesuffix("schema_")
+        told = shorten(line(f"{where}: {first['msg']}" if where else first["msg"]), 300)
+        raise UsageError(f"{path} is no report of schema 1: {told}", "Name a report.json of bisect-bot.") from error
+
+
+def _claimed(cell: _Cell) -> ClaimedCell:
+    sides = (Outcome.GOOD, Outcome.BAD) if cell.direction == "regression" else (Outcome.BAD, Outcome.GOOD)
+    kind, message = (cell.signature.kind, cell.signature.message) if cell.signature else (None, "")
+    return ClaimedCell(cell.name, cell.backend, *sides, kind, message)
+
+
+def _digests(environment: dict[str, object]) -> dict[str, str]:
+    found = {}
+    for key, value in environment.items():
+        name, digest = key.removeprefix("case "), _DIGEST.search(value) if isinstance(value, str) else None
+        if name != key and digest:
+            found[name] = digest[1]
+    return found

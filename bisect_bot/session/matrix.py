@@ -1,0 +1,264 @@
+"""The table of revision × case × target × backend: every cell is tested once, nothing is searched."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from bisect_bot.builds import crossings
+from bisect_bot.errors import (
+    BisectBotError,
+    BuildUnusable,
+    DiskFull,
+    JournalError,
+    MachineError,
+    NoAdapter,
+    NoBrowser,
+    NpmError,
+)
+from bisect_bot.history import is_older, line
+from bisect_bot.model import (
+    Case,
+    Cell,
+    Observation,
+    Outcome,
+    Report,
+    Request,
+    Result,
+    Revision,
+    Target,
+    Trial,
+    Verdict,
+)
+from bisect_bot.probes import Probe
+from bisect_bot.session import against
+from bisect_bot.session.bench import Bench
+from bisect_bot.session.journal import SessionState
+from bisect_bot.session.logs import last_lines
+from bisect_bot.session.rounds import ask_all, under_control
+from bisect_bot.session.run import bench_of, meant
+from bisect_bot.session.summary import Circumstances, make_report
+from bisect_bot.session.units import Unit
+from bisect_bot.session.workshop import NEEDS_ADAPTER, Workshop
+
+PURPOSE = "matrix"
+RANGE = ".."
+# After so many revisions in a row that this machine could not answer for, a target and backend are given up.
+PATIENCE = 3
+STATES = {Result.TESTED: SessionState.FINISHED, Result.STOPPED: SessionState.STOPPED}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request after its words were looked up; `revisions` are in the order of history, each once."""
+
+    request: Request
+    revisions: tuple[Revision, ...]
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A target and backend that cannot be tested here at all, and why."""
+
+    target: str
+    backend: str
+    why: str
+
+
+def matrix_request(request: Request, workshop: Workshop) -> Report:
+    """Tests every revision of `request` as a new session and returns its report, which is in the journal then.
+
+    What cannot be answered here (a browser without adapter, a hang of the machine) costs its own cells, which are
+    `infra` with the reason. Raises UsageError for what cannot be meant (before a session is begun), DiskFull and
+    JournalError. Ctrl-C ends in a report of what was tested.
+    """
+    question = ask(request, workshop)
+    session = workshop.journal.start_session(question.request)
+    begin = time.monotonic()
+    bench = bench_of(session, question.request, question.cases, workshop)
+    targets: list[Target] = []
+    result, reason = Result.TESTED, ""
+    try:
+        opened, closed = open_units(question.request, workshop)
+        targets += dict.fromkeys(unit.target for unit in opened)
+        if opened:
+            fill(question.revisions, opened, closed, bench, workshop)
+        else:
+            result, reason = Result.UNUSABLE, closed[0].why
+    except KeyboardInterrupt:
+        result, reason = Result.STOPPED, "interrupted"
+    except (DiskFull, JournalError):
+        workshop.journal.finish_session(session, SessionState.STOPPED)
+        raise
+    around = Circumstances(
+        revisions=question.revisions,
+        targets=tuple(targets),
+        warnings=_crossings(question),
+        wall_s=time.monotonic() - begin,
+        stopped=result,
+        reason=reason,
+    )
+    report = make_report([], bench, around)
+    workshop.journal.finish_session(session, STATES.get(result, SessionState.FAILED), report)
+    return report
+
+
+def ask(request: Request, workshop: Workshop) -> Question:
+    """Looks up the revisions and cases that `request` names. Raises UnknownRevision, CaseError, UsageError."""
+    workshop.check_targets(request)
+    everything = workshop.revisions()
+    named = [expand(text, everything, workshop) for text in request.revisions]
+    wanted = {revision.id for _, revisions in named for revision in revisions}
+    request, cases = workshop.pin(replace(request, revisions=tuple(dict.fromkeys(word for word, _ in named))))
+    against.refuse(request, cases)
+    return Question(request, tuple(revision for revision in everything if revision.id in wanted), cases)
+
+
+def expand(text: str, everything: Sequence[Revision], workshop: Workshop) -> tuple[str, tuple[Revision, ...]]:
+    """What `text` means: one revision, or with `A..B` both ends and the builds of main between them.
+
+    Returns the same in words that will mean it tomorrow too, and the revisions. Raises UnknownRevision.
+    """
+    first, dots, last = text.partition(RANGE)
+    if not dots:
+        revision = meant(text, everything, workshop)
+        return revision.id, (revision,)
+    one, other = (meant(word, everything, workshop) for word in (first, last))
+    if one.id == other.id:
+        return one.id, (one,)
+    old, new = (one, other) if is_older(one, other) else (other, one)
+    return f"{old.id}{RANGE}{new.id}", line(everything, old, new).main
+
+
+def open_units(request: Request, workshop: Workshop) -> tuple[tuple[Unit, ...], tuple[Closed, ...]]:
+    """What can be tested here, and what cannot: a browser without an adapter still answers for the CPU."""
+    opened: list[Unit] = []
+    closed: list[Closed] = []
+    for name in request.targets:
+        backends = request.backends
+        found: tuple[Target, ...] = ()
+        try:
+            found = workshop.targets(replace(request, targets=(name,)))
+        except NoAdapter as error:
+            closed += [Closed(name, b, _why(error)) for b in backends if b in NEEDS_ADAPTER]
+            backends = tuple(b for b in backends if b not in NEEDS_ADAPTER)
+            if backends:
+                found = workshop.targets(replace(request, targets=(name,), backends=backends))
+        except NoBrowser as error:
+            closed += [Closed(name, b, _why(error)) for b in backends]
+        for target in found:
+            same = len({u.target for u in opened if u.target.name.partition("-")[0] == target.name})
+            apart = replace(target, name=f"{target.name}-{same + 1}") if same else target
+            opened += [Unit(apart, backend) for backend in backends]
+    return tuple(opened), tuple(closed)
+
+
+def fill(
+    revisions: Sequence[Revision], opened: Sequence[Unit], closed: Sequence[Closed], bench: Bench, workshop: Workshop
+) -> None:
+    """Tests every revision on everything that is open; `bench` has the trials, also those that gave no answer.
+
+    Revision by revision, so that each build is fetched once and what Ctrl-C leaves are whole rows. Raises DiskFull and
+    JournalError.
+    """
+    controls = under_control(bench, {unit.target: None for unit in opened}, bench.request, workshop)
+    failed: dict[Unit, int] = {}
+    no_build: dict[str, NpmError] = {}
+
+    def test(revision: Revision, unit: Unit) -> None:
+        if failed.get(unit, 0) >= PATIENCE:
+            raise MachineError(f"not tested: {unit.target.name}/{unit.backend} failed {PATIENCE} times in a row")
+        # npm that does not answer for one backend does not for the next.
+        if revision.id in no_build:
+            raise no_build[revision.id]
+        controls.test(revision, unit, PURPOSE)
+        failed.pop(unit, None)
+
+    def note(revision: Revision, unit: Unit, error: MachineError) -> None:
+        if isinstance(error, NpmError):
+            no_build[revision.id] = error
+        else:
+            failed[unit] = failed.get(unit, 0) + 1
+        if isinstance(error, NoAdapter):
+            workshop.forget_adapters((unit.target,))
+        _add(bench, workshop, _salvaged(bench, revision, unit, _why(error)))
+
+    for revision in revisions:
+        for each in closed:
+            cells = (Cell(case.name, each.target, each.backend) for case in bench.cases)
+            _add(bench, workshop, (_unanswered(revision, cell, each.why) for cell in cells))
+    ask_all([(revision, unit) for revision in revisions for unit in opened], controls, test, note)
+
+
+def _salvaged(bench: Bench, revision: Revision, unit: Unit, why: str) -> Iterator[Trial]:
+    """The answers of the cases that had one before another case of their probe had none."""
+    try:
+        probe = bench.probe_of(revision, unit)
+    except (BuildUnusable, MachineError):
+        yield from (_unanswered(revision, unit.cell(case), why) for case in bench.cases)
+        return
+    for key, case in zip(bench.keys(probe), probe.cases, strict=True):
+        found = bench.tools.journal.recall(key, 1)
+        if found is None:
+            yield _unanswered(revision, unit.cell(case), why)
+        else:
+            yield _trial(revision, unit.cell(case), probe, found)
+
+
+def plan(request: Request, workshop: Workshop) -> list[str]:
+    """What `request` would test, line by line; nothing is downloaded or run for it."""
+    question = ask(request, workshop)
+    units = len(request.targets) * len(request.backends)
+    shape = (len(question.revisions), len(question.cases), units)
+    return [
+        f"{shape[0]} revision(s):",
+        *(f"  {r.id}  {r.date or ''}  {r.title or ''}".rstrip() for r in question.revisions),
+        f"{shape[1]} case(s): {', '.join(case.name for case in question.cases)}",
+        f"on {', '.join(request.targets)} with {', '.join(request.backends)}",
+        f"{math.prod(shape)} verdict(s) in {shape[0] * units} probe(s), with at most {shape[0]} build(s) fetched",
+        *_crossings(question),
+    ]
+
+
+def _trial(revision: Revision, cell: Cell, probe: Probe, answer: tuple[Observation, Verdict]) -> Trial:
+    """The trial that an answer in the journal stands for."""
+    observation, verdict = answer
+    return Trial(
+        revision=revision.id,
+        cell=cell,
+        attempt=1,
+        verdict=verdict,
+        artifact=probe.artifact.digest,
+        bundle=probe.bundle.file,
+        dispatches=observation.dispatches,
+        adapter=observation.adapter,
+        purpose=PURPOSE,
+        reused=True,
+        log=last_lines(observation, verdict),
+        providers=observation.providers,
+    )
+
+
+def _unanswered(revision: Revision, cell: Cell, why: str) -> Trial:
+    return Trial(revision.id, cell, 1, Verdict(Outcome.INFRA, why), purpose=PURPOSE)
+
+
+def _add(bench: Bench, workshop: Workshop, trials: Iterable[Trial]) -> None:
+    for trial in trials:
+        bench.trials.append(trial)
+        workshop.watcher.tried(trial)
+
+
+def _why(error: BisectBotError) -> str:
+    return f"{error}. {error.advice}".rstrip()
+
+
+def _crossings(question: Question) -> tuple[str, ...]:
+    """Where the table changes from one implementation to another, in sentences."""
+    versions = [revision.version for revision in question.revisions if revision.version]
+    request = question.request
+    found = [text for backend in request.backends for text in crossings(versions, backend, request.bundle)]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,150 @@
+"""What works on this machine: each thing is looked at, nothing stops the others, and no names get out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from bisect_bot.cli.doctor import shown
+from bisect_bot.doctor.browsers import browsers, found
+from bisect_bot.doctor.items import Item, State, examination, guarded, tidy
+from bisect_bot.doctor.places import cache_size, clone, disks
+from bisect_bot.doctor.programs import npm, version_of
+from bisect_bot.targets.browsers import load_config
+from tests.command import Shell
+
+KEYS = {"system", "python", "onnx", "onnxruntime", "browser", "page", "adapter", "webgpu"}
+KEYS |= {"npm", "registry", "node", "git", "toolchain", "cache", "temporary"}
+
+
+def by_key(told: str) -> dict[str, Any]:
+    """The first item of each key."""
+    items = json.loads(told)["items"]
+    return {item["key"]: item for item in reversed(items)}
+
+
+@pytest.mark.network
+@pytest.mark.browser
+def test_this_machine_is_examined_as_json_and_as_text(shell: Shell) -> None:
+    done = shell.run("doctor", "--json")
+    items = by_key(done.out)
+    assert set(items) >= KEYS
+    assert json.loads(done.out)["schema"] == 1
+    assert done.status == (0 if json.loads(done.out)["ready"] else 14)
+    assert items["browser"]["state"] == "ok"
+    page = items["page"]["details"]
+    assert page["isolated"] and page["threads"] and page["simd"], "what every build needs works in any of today's"
+    adapters = [i for i in json.loads(done.out)["items"] if i["key"] == "adapter" and i["state"] == "ok"]
+    assert all(isinstance(a["details"]["features"], list) and a["details"]["limits"] for a in adapters)
+    assert items["registry"]["details"]["builds"] > 10
+    assert str(Path.home()) + "/" not in done.out
+    assert not list(shell.folder.iterdir()), "nothing is left behind"
+
+
+def test_a_named_browser_that_is_not_there_makes_the_main_job_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHROME_BIN", "/nowhere/chrome")
+    item = next(browsers(load_config()))
+    assert (item.key, item.state, item.needed) == ("browser", State.MISSING, True)
+    assert "/nowhere/chrome" in item.value and "CHROME_BIN" in item.do
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_each_thing_is_told_with_what_it_means_and_what_to_do(width: int) -> None:
+    lacking = Item(
+        key="browser", state=State.MISSING, value="[red]none", means="opens \x1b", do="Get one.", needed=True
+    )
+    console = Console(width=width, highlight=False)
+    with console.capture() as capture:
+        console.print(shown(examination((Item(key="git", state=State.OK, value="2", means="reads"), lacking))))
+    lines = [text.rstrip() for text in capture.get().splitlines()]
+    assert lines == [
+        "ok       git      2  (reads)",
+        "missing  browser  [red]none  (opens \\x1b)",
+        "                  → Get one.",
+        "The main job cannot run here: browser.",
+    ]
+
+
+def test_without_npm_only_a_list_from_the_last_time_helps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("BISECT_BOT_CACHE", str(tmp_path))
+    (item,) = npm()
+    assert (item.state, item.needed, examination((item,)).ready) == (State.MISSING, True, False)
+    (tmp_path / "versions.json").write_text('["1.20.1"]')
+    (item,) = npm()
+    assert examination((item,)).ready
+
+
+def test_one_thing_that_fails_is_told_and_the_next_is_looked_at() -> None:
+    def fails() -> Iterator[Item]:
+        yield Item(key="first", state=State.OK, value="1", means="")
+        raise RuntimeError("broken\x1b[31m\nhere")
+
+    seen = list(guarded("second", fails, needed=True))
+    assert [item.key for item in seen] == ["first", "second"]
+    assert "RuntimeError" in seen[1].value and "\x1b" not in seen[1].value and "\n" not in seen[1].value
+    assert not examination(tuple(seen)).ready
+
+
+def test_only_what_is_needed_makes_a_machine_unready() -> None:
+    items = tuple(Item(key="x", state=state, value="", means="") for state in State)
+    assert examination(items).ready
+    assert not examination((*items, Item(key="y", state=State.MISSING, value="", means="", needed=True))).ready
+
+
+def test_the_users_home_is_a_tilde_in_text_and_details() -> None:
+    home = str(Path.home())
+    item = tidy(Item(key="x", state=State.OK, value=f"at {home}/a", means="", details={"path": [f"{home}/b"]}))
+    assert (item.value, item.details) == ("at ~/a", {"path": ["~/b"]})
+
+
+def test_each_browser_is_found_once_and_the_named_one_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("chromium", "google-chrome"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "google-chrome-stable").symlink_to("google-chrome")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CHROME_BIN", raising=False)
+    names = [path.name for path in found(load_config()) if path.parent == tmp_path]
+    assert names == ["google-chrome", "chromium"]
+    monkeypatch.setenv("CHROME_BIN", str(tmp_path / "chromium"))
+    assert found(load_config())[0].name == "chromium"
+
+
+@pytest.mark.parametrize(
+    ("script", "version"),
+    [("echo tool 1.2.3", "1.2.3"), ("echo tool", None), ("echo 1.2.3; exit 1", None), ("exec cat", None)],
+)
+def test_a_program_tells_its_version_or_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, version: str | None
+) -> None:
+    (tmp_path / "tool").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "tool").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert version_of(("tool", "--version")) == version
+    assert version_of(("no-such-tool", "--version")) is None
+
+
+def test_a_cache_that_takes_too_long_to_measure_is_told_as_at_least(tmp_path: Path) -> None:
+    for n in range(3):
+        (tmp_path / f"folder{n}").mkdir()
+        (tmp_path / f"folder{n}" / "file").write_bytes(bytes(1000))
+    assert cache_size(tmp_path) == (3000, 0, True)
+    size, _, whole = cache_size(tmp_path, limit_s=-1)
+    assert (size < 3000, whole) == (True, False)
+
+
+def test_a_small_disk_is_no_place_for_builds(monkeypatch: pytest.MonkeyPatch, small_disk: Path) -> None:
+    monkeypatch.setenv("BISECT_BOT_CACHE", str(small_disk / "not" / "yet"))
+    cache = next(item for item in disks() if item.key == "cache")
+    assert (cache.state, bool(cache.do)) == (State.MISSING, True)
+
+
+def test_a_folder_that_is_no_clone_is_told(tmp_path: Path) -> None:
+    (item,) = clone(tmp_path)
+    assert (item.state, item.needed) == (State.MISSING, True)

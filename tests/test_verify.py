@@ -1,0 +1,262 @@
+"""Somebody's report.json: read as a stranger's file, and its two boundary revisions tested again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bisect_bot.cli.verify import claimed_options, verify_report
+from bisect_bot.errors import CaseError, UsageError
+from bisect_bot.model import Case, Cell, Failure, Outcome, Signature, Trial, Verdict
+from bisect_bot.reports.claim import MAX_BYTES, Claim, ClaimedCell, read_claim
+from bisect_bot.reports.json_report import to_json
+from bisect_bot.session.verify import Answer, compare, match_cases, worst
+from tests.command import Shell
+from tests.test_reports_samples import HOSTILE, SAMPLES, found_regression
+
+OCTOBER = "1.21.0-dev.20241024-d9ca84ef96"
+DECEMBER = "1.21.0-dev.20241205-d27fecd3d3"
+JANUARY = "1.21.0-dev.20250111-73f5b0c597"
+CLAIMED = ClaimedCell("demo", "webgpu", Outcome.GOOD, Outcome.BAD, Failure.MISMATCH, "values differ")
+
+
+def report_of(
+    old: str = OCTOBER, new: str = DECEMBER, command: str = "bisect-bot run --good 1 --bad 2 --case builtin:demo"
+) -> dict[str, Any]:
+    """As much of a report.json as is read: the demo was broken between two builds."""
+    boundary = {"last_old": {"id": old, "version": old}, "first_new": {"id": new, "version": new}}
+    cell = {"name": "demo", "backend": "webgpu", "direction": "regression", "boundary": boundary}
+    return {"schema": 1, "result": "found", "boundary": boundary, "cases": [cell], "reproduce": command}
+
+
+def written(folder: Path, value: object) -> Path:
+    """A file with `value` as JSON, or with the bytes that it is."""
+    path = folder / "report.json"
+    path.write_bytes(value if isinstance(value, bytes) else json.dumps(value).encode())
+    return path
+
+
+# --- reading a stranger's file ------------------------------------------------------------------
+
+
+def test_a_report_of_ours_is_read(tmp_path: Path) -> None:
+    claim = read_claim(written(tmp_path, to_json(found_regression())))
+    assert (claim.old, claim.new) == (OCTOBER, DECEMBER)
+    (cell,) = claim.cells
+    assert (cell.case, cell.old, cell.new, cell.kind) == (
+        "test_averagepool_2d_ceil",
+        Outcome.GOOD,
+        Outcome.BAD,
+        Failure.MISMATCH,
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, report in SAMPLES.items() if report.result != "found"])
+def test_a_report_without_a_boundary_is_refused_and_says_so(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="boundary"):
+        read_claim(written(tmp_path, to_json(SAMPLES[name])))
+
+
+def changed(**changes: object) -> Callable[[], object]:
+    """A report with some keys changed."""
+    return lambda: {**report_of(), **changes}
+
+
+@pytest.mark.parametrize(
+    "make",
+    {
+        "nothing": lambda: b"",
+        "no JSON": lambda: b"{",
+        "no UTF-8": lambda: b'{"schema": "\xff"}',
+        "a list": list,
+        "deep": lambda: b"[" * 100_000,
+        "deep below": lambda: b'{"schema":1,"result":"found","cases":' + b'{"a":' * 100_000,
+        "a long number": lambda: b'{"schema":' + b"9" * 100_000 + b"}",
+        "infinity": lambda: b'{"schema":1e999}',
+        "schema 2": changed(schema=2),
+        "schema as text": changed(schema="1"),
+        "no cases": changed(cases=[]),
+        "an unknown result": changed(result=HOSTILE.encode("utf-8", "replace").decode()),
+        "a number for a name": changed(boundary={"last_old": {"id": 1}, "first_new": {"id": 2}}),
+        "a name without end": changed(boundary={"last_old": {"id": "1" * 10_000}, "first_new": {"id": "2"}}),
+        "no boundary": changed(boundary=None),
+        "a boundary of one": lambda: report_of(OCTOBER, OCTOBER),
+    }.values(),
+)
+def test_what_is_no_report_is_one_line_of_error(tmp_path: Path, make: Callable[[], object]) -> None:
+    with pytest.raises(UsageError) as raised:
+        read_claim(written(tmp_path, make()))
+    assert len(str(raised.value)) < 600 and "\n" not in str(raised.value)
+    assert "\x1b" not in str(raised.value)
+
+
+def test_a_file_larger_than_any_report_is_not_read(tmp_path: Path) -> None:
+    path = written(tmp_path, report_of())
+    assert read_claim(path).new == DECEMBER
+    with path.open("ab") as file:
+        file.write(b" " * MAX_BYTES)
+    with pytest.raises(UsageError, match="MiB"):
+        read_claim(path)
+
+
+@pytest.mark.parametrize("name", [".", "nowhere.json", "pipe", "a\0b"])
+def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError):
+        read_claim(tmp_path / name)
+
+
+# --- options of a stranger ----------------------------------------------------------------------
+
+
+def test_the_options_of_the_command_are_taken() -> None:
+    asked, notes = claimed_options("bisect-bot run --good 1 --bad 2 --case 'a b' --seed 7 --dim n=2 --isolate --runs 3")
+    assert (asked.case, asked.seed, asked.dim, asked.isolate, asked.runs) == (["a b"], 7, ["n=2"], True, 3)
+    assert notes == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        ("--target chrome:/tmp/evil", "target"),
+        ("--browser-arg=--gpu-launcher=evil", "browser_arg"),
+        ("--repo https://evil/repo", "repo"),
+        ("--adapter '(a+)+$'", "adapter"),
+    ],
+)
+def test_what_could_start_a_program_or_never_end_is_not_taken_but_said(words: str, field: str) -> None:
+    usual, _ = claimed_options("bisect-bot run --good 1 --bad 2 --case a")
+    asked, notes = claimed_options(f"bisect-bot run --good 1 --bad 2 --case a {words}")
+    assert asked == usual
+    assert len(notes) == 1 and f"--{field.replace('_', '-')}" in notes[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "bisect-bot",
+        "rm -rf /",
+        "bisect-bot cache gc",
+        "bisect-bot run",
+        "bisect-bot run --help",
+        "bisect-bot run --good 1 --bad 2",
+        "bisect-bot run --good 1 --bad 2 --case a --nonsense",
+        "bisect-bot run --good 1 --bad 2 --case a; rm -rf /",
+        "bisect-bot run --good 1 --bad 2 --case 'a",
+        "bisect-bot run --good 1 --bad 2 --case a --runs 1000000000",
+        "bisect-bot run --good 1 --bad 2 --case a --case-timeout inf",
+        "bisect-bot run --good 1 --bad 2 --case a --probe-timeout nan",
+        "bisect-bot run --good 1 --bad 2 --case a --runs " + "9" * 5000,
+    ],
+)
+def test_another_command_or_one_without_measure_is_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError):
+        claimed_options(command)
+    assert capsys.readouterr().out == "", "it is read, not run"
+
+
+# --- judging ------------------------------------------------------------------------------------
+
+
+def trials(*outcomes: Outcome, kind: Failure = Failure.MISMATCH) -> list[Trial]:
+    """Runs of one revision with these outcomes."""
+    cell = Cell("demo", "chrome", "webgpu")
+    return [
+        Trial("1", cell, n, Verdict(o, "why", Signature(kind, "demo", "values differ") if o is Outcome.BAD else None))
+        for n, o in enumerate(outcomes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "here", "answer"),
+    [
+        (Outcome.GOOD, trials(Outcome.GOOD, Outcome.GOOD), Answer.AGREE),
+        (Outcome.BAD, trials(Outcome.BAD, Outcome.BAD), Answer.AGREE),
+        (Outcome.GOOD, trials(Outcome.BAD, Outcome.BAD), Answer.DISAGREE),
+        (Outcome.BAD, trials(Outcome.GOOD, Outcome.GOOD), Answer.DISAGREE),
+        (Outcome.BAD, trials(Outcome.BAD, Outcome.GOOD), Answer.CANNOT_TELL),
+        (Outcome.BAD, trials(Outcome.BAD, Outcome.BAD, kind=Failure.CRASH), Answer.CANNOT_TELL),
+        (Outcome.GOOD, trials(Outcome.BAD, Outcome.BAD, kind=Failure.CRASH), Answer.DISAGREE),
+        (Outcome.BAD, trials(Outcome.SKIP, Outcome.SKIP), Answer.CANNOT_TELL),
+        (Outcome.BAD, [], Answer.CANNOT_TELL),
+    ],
+)
+def test_what_is_seen_here_against_what_is_said_there(said: Outcome, here: list[Trial], answer: Answer) -> None:
+    told, why = compare(CLAIMED, said, here)
+    assert told is answer
+    assert why
+
+
+def test_one_contradiction_is_enough_and_no_answer_is_none() -> None:
+    assert worst([Answer.AGREE, Answer.CANNOT_TELL, Answer.DISAGREE]) is Answer.DISAGREE
+    assert worst([Answer.AGREE, Answer.CANNOT_TELL]) is Answer.CANNOT_TELL
+    assert worst([Answer.AGREE]) is Answer.AGREE
+    assert worst([]) is Answer.CANNOT_TELL
+
+
+def test_a_case_is_known_by_its_content_its_name_or_by_being_the_only_one() -> None:
+    def case(name: str, digest: str) -> Case:
+        return Case(name, digest * 64, Path("model.onnx"), (), "files")
+
+    claim = Claim("1", "2", (CLAIMED, replace(CLAIMED, case="other")), {"demo": "a" * 16, "other": "b" * 16}, 0, "")
+    names, notes = match_cases(claim, [case("renamed", "a"), case("other", "c")])
+    assert names == {"demo": "renamed", "other": "other"}
+    assert len(notes) == 1 and "other" in notes[0]
+    with pytest.raises(CaseError, match="demo"):
+        match_cases(claim, [case("renamed", "d"), case("other", "b")])
+    alone = replace(claim, cells=(CLAIMED,))
+    assert match_cases(alone, [case("theirs", "d")])[0] == {"demo": "theirs"}
+
+
+# --- for real -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ["nowhere.onnx", "/nowhere/*.onnx", "//host/share/model.onnx", "x\0y", "1:x.jsonc"])
+def test_a_case_that_is_not_here_has_to_be_given(tmp_path: Path, case: str) -> None:
+    path = written(tmp_path, report_of(command=f"bisect-bot run --good 1 --bad 2 --case '{case}'"))
+    with pytest.raises(UsageError) as raised:
+        verify_report(path)
+    assert "--case" in raised.value.advice
+
+
+@pytest.mark.network
+@pytest.mark.browser
+def test_a_true_report_is_agreed_with_and_nothing_in_it_is_started(shell: Shell) -> None:
+    evil = shell.folder / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {shell.folder}/started\n")
+    evil.chmod(0o755)
+    command = f"bisect-bot run --good 1 --bad 2 --case builtin:demo --target chrome:{evil}"
+    written(shell.folder, report_of(command=f"{command} --browser-arg=--gpu-launcher={evil}"))
+    done = shell.run("verify", "report.json", "--json")
+    assert done.status == 0, done.err
+    told = json.loads(done.out)
+    assert (told["kind"], told["answer"]) == ("verify", "agree")
+    assert [(r["revision"], r["answer"]) for r in told["revisions"]] == [(OCTOBER, "agree"), (DECEMBER, "agree")]
+    assert all("2 runs" in r["cells"][0]["why"] for r in told["revisions"])
+    assert [note.partition(": ")[2].split()[0] for note in told["notes"]] == ["--target", "--browser-arg"]
+    assert not (shell.folder / "started").exists()
+
+
+@pytest.mark.network
+@pytest.mark.browser
+def test_a_false_report_is_disagreed_with(shell: Shell) -> None:
+    written(shell.folder, report_of(DECEMBER, JANUARY))
+    done = shell.run("verify", "report.json")
+    assert done.status == 11, done.err
+    said = [text.split()[:2] for text in done.out.splitlines()]
+    assert said == [["disagree", DECEMBER], ["agree", JANUARY], ["disagree"]]
+    assert "bad here, good in the report" in done.out
+
+
+@pytest.mark.network
+def test_a_boundary_that_goes_backwards_is_refused(shell: Shell) -> None:
+    written(shell.folder, report_of(DECEMBER, OCTOBER))
+    done = shell.run("verify", "report.json")
+    assert (done.status, "no step forward" in done.err) == (2, True)
