@@ -103,7 +103,7 @@ def test_a_regression_is_bracketed_from_a_model_of_the_users_own(shell: Shell) -
     assert sides(report["boundary"]) == (OCTOBER, DECEMBER)
     assert report["direction"] == "regression"
     assert report["boundary"]["first_new"]["commit"].startswith("d27fecd3d3")
-    assert report["cases"][0]["signature"]["kind"] == "error"
+    assert report["cases"][0]["signature"]["kind"] == "kernel-error"
     assert all(proof["held"] for proof in report["proofs"])
     good = next(row for row in report["matrix"] if row["verdict"] == "good")
     assert (good["ran_on"], good["dispatches"]) == ("cpu", 0), "1.20.1 has no such kernel on WebGPU"
@@ -129,7 +129,7 @@ def test_many_cases_with_different_answers_are_each_bracketed_in_one_run(shell: 
         models.pad_wrap: ("regression", "gpu-error", (OCTOBER, DECEMBER)),
         models.transpose_rank_1: ("fix", "gpu-error", (OCTOBER, DECEMBER)),
         models.conv_transpose_1d: ("fix", "mismatch", (SIDE_BRANCH, FEBRUARY)),
-        models.group_query_attention: ("fix", "error", ("1.20.1", OCTOBER)),
+        models.group_query_attention: ("fix", "kernel-error", ("1.20.1", OCTOBER)),
     }
     names = {make(shell.folder).name: answer for make, answer in expected.items()}
     cases = [word for name in names for word in ("--case", name)]
