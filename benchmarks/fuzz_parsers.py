@@ -34,7 +34,7 @@ from bisect_bot.cli.options import parse_dim, parse_feed
 from bisect_bot.errors import CaseError, UsageError
 from bisect_bot.harness import frames
 from bisect_bot.model import Case, DataSet, Ending, Observation, Tensor
-from bisect_bot.probes.decode import Progress, decode_progress, decode_result, results_in
+from bisect_bot.probes.decode import Progress, decode_progress, decode_result
 from bisect_bot.probes.placements import parse_placements
 from bisect_bot.reports.claim import read_claim
 from bisect_bot.targets.browsers import load_config
@@ -225,9 +225,8 @@ _ONE = {
     "gpu_errors": [],
     "adapter": _ADAPTER,
     "found": None,
-    "blob_count": 1,
 }
-RESULT = frames.encode({"kind": "results", "page": "1", "results": [_ONE]}, [np.arange(4, dtype=np.float32).tobytes()])
+RESULT = frames.encode({"kind": "result", "page": "1", **_ONE}, [np.arange(4, dtype=np.float32).tobytes()])
 PROGRESS = frames.encode(
     {"kind": "progress", "index": 0, "step": "run 2", "steps": [_STEP]}, [np.arange(4, dtype=np.float32).tobytes()]
 )
@@ -343,10 +342,9 @@ def _result() -> Callable[[bytes], None]:
     case = Case("case", "a", Path("model.onnx"), (DataSet("0", (), (expected,)),), "files")
 
     def parse(content: bytes) -> None:
-        for result in results_in(frames.decode(content)):
-            verdict = judge(decode_result(result, 0, blank, config), case, tolerances, rules)
-            if not verdict.reason.isprintable():
-                raise AssertionError(f"the reason is not one line: {verdict.reason!r}")
+        verdict = judge(decode_result(frames.decode(content), 0, blank, config), case, tolerances, rules)
+        if not verdict.reason.isprintable():
+            raise AssertionError(f"the reason is not one line: {verdict.reason!r}")
 
     return parse
 

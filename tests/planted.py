@@ -28,6 +28,15 @@ class InferenceSession {
     session.outputNames = ['y'];
     session.runs = 0;
     session.afterRelease = released > 0;
+    if (words.includes('places')) {
+      const moved = (words.includes('moves-on-recreate') && released > 0) ||
+        (words.includes('moves-in-second-page') && pages === 2);
+      const provider = words.includes('other') ? 'Other' : moved ? 'CPU' : 'Js';
+      const where = '[V:onnxruntime:, session_state.cc:1151 VerifyEachNodeIsAssignedToAnEp]';
+      const at = `${performance.now()} ${where}`;
+      console.error(`${at}  Node(s) placed on [${provider}ExecutionProvider]. Number of nodes: 1`);
+      console.error(`${at}   Neg (n)`);
+    }
     alive.add(session);
     models.add(words.join(' '));
     return session;
@@ -82,6 +91,7 @@ class InferenceSession {
   async release() {
     released += 1;
     alive.delete(this);
+    if (this.words.includes('bad-on-release')) { this.device.createShaderModule({ code: 'this is no WGSL' }); }
     if (this.words.includes('destroy-on-release')) { this.device.destroy(); }
     if (this.words.includes('throw-in-release')) { throw new Error('cannot release'); }
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -442,3 +443,24 @@ def test_packed_and_optional_inputs_reach_the_browser(shell: Shell) -> None:
         "check", "1.21.0-dev.20241205-d27fecd3d3", "--case", "ops.jsonc", "--backend", "wasm", "--backend", "webgpu"
     )
     assert done.status == 0, done.err
+
+
+def test_one_test_in_two_manifests_is_two_cases_with_names_of_their_own(tmp_path: Path) -> None:
+    paths = []
+    for folder in ("d1", "d2"):
+        (tmp_path / folder).mkdir()
+        paths.append(str(write(tmp_path / folder, op_test("MatMul"), op_test(folder))))
+    made = cases.load_all([*paths, paths[0]], cases.Making(tmp_path / "cache"))
+    assert (len(made), len({case.name for case in made})) == (4, 4)
+    one, two = (case for case in made if case.name.startswith("MatMul"))
+    assert (one.digest, two.name) == (two.digest, f"{one.name}-2")
+    assert one.page != two.page
+
+
+def test_names_that_look_like_those_told_apart_stay_apart(tmp_path: Path) -> None:
+    (case,) = load(write(tmp_path, op_test()), tmp_path / "cache")
+    named = [replace(case, name=name) for name in ("a", f"a@{case.digest[:8]}", "a", f"a@{case.digest[:8]}-2", "a")]
+    told = cases.told_apart(tuple(named))
+    assert len({each.name for each in told}) == 5
+    assert [told[1].name, told[3].name] == [named[1].name, named[3].name]
+    assert cases.told_apart(told) == told

@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from bisect_bot import cases
 from bisect_bot.cases import Making
-from bisect_bot.cases.operators import computes_in_half, operators, refuse_chance
+from bisect_bot.cases.operators import computes_in_half, operator_counts, operators, refuse_chance
 from bisect_bot.errors import CaseError
 from bisect_bot.model import Case
 from tests import models
@@ -38,11 +38,26 @@ def test_a_model_that_draws_other_numbers_in_each_run_is_refused_with_advice(tmp
     onnx.save(random_model(op), tmp_path / "m.onnx")
     with pytest.raises(CaseError, match=rf"no expected outputs: {op} draws others in each run") as caught:
         cases.load(str(tmp_path / "m.onnx"), Making(root=tmp_path / "cache"))
-    assert "seed" in caught.value.advice
+    assert "folder with the outputs" in caught.value.advice
 
 
-def test_a_random_operator_with_a_seed_may_have_expected_outputs() -> None:
-    refuse_chance(random_model("RandomNormal", seed=1.0), "m")
+@pytest.mark.parametrize("op", RANDOM)
+def test_a_seed_does_not_make_web_builds_draw_the_same_numbers(tmp_path: Path, op: str) -> None:
+    onnx.save(random_model(op, seed=1.0), tmp_path / "m.onnx")
+    with pytest.raises(CaseError, match=rf"{op} draws with its seed others in each implementation") as caught:
+        cases.load(str(tmp_path / "m.onnx"), Making(root=tmp_path / "cache"))
+    assert "with the outputs that a build gives" in caught.value.advice
+
+
+def test_a_random_operator_is_taken_with_outputs_of_the_users_own(tmp_path: Path) -> None:
+    model = random_model("RandomNormalLike", seed=1.0)
+    folder = tmp_path / "case" / "test_data_set_0"
+    folder.mkdir(parents=True)
+    onnx.save(model, folder.parent / "model.onnx")
+    for name in ("input_0", "output_0"):
+        tensor = numpy_helper.from_array(np.ones((2, 2), np.float32), name=name[0].replace("i", "x").replace("o", "y"))
+        (folder / f"{name}.pb").write_bytes(tensor.SerializeToString())
+    assert cases.load(str(folder.parent), Making(root=tmp_path / "cache")).reference == "files"
 
 
 def test_a_random_operator_is_found_in_a_subgraph_too() -> None:
@@ -94,3 +109,56 @@ def test_a_model_that_only_casts_to_float16_inside_computes_in_float16(tmp_path:
         helper.make_graph(nodes, "g", ports[:1], ports[1:]), opset_imports=[helper.make_opsetid("", 13)], ir_version=7
     )
     assert computes_in_half(made(tmp_path, model))
+
+
+HALF, FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
+TO_HALF, TO_FLOAT = {"to": HALF}, {"to": FLOAT}
+# Nodes as (operator, inputs, output, attributes) of a model with the input x, the float16 input h, the indices i, the
+# float16 weights w and the float32 weights v.
+Nodes = list[tuple[str, str, str, dict[str, Any]]]
+
+
+def flowing(tmp_path: Path, nodes: Nodes, outputs: dict[str, int]) -> Case:
+    made_of = [helper.make_node(op, inputs.split(), [output], **extra) for op, inputs, output, extra in nodes]
+    ports = [
+        helper.make_tensor_value_info(name, kind, [2, 2])
+        for name, kind in {"x": FLOAT, "h": HALF, "i": TensorProto.INT64}.items()
+        if any(name in inputs.split() for _, inputs, _, _ in nodes)
+    ]
+    weights = [numpy_helper.from_array(np.ones((2, 2), kind), n) for n, kind in (("w", np.float16), ("v", np.float32))]
+    ends = [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()]
+    graph = helper.make_graph(made_of, "g", ports, ends, weights)
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path)
+    return Case("m", "0" * 64, path, (), "files")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "half"),
+    [
+        ([("Cast", "w", "c", TO_FLOAT), ("MatMul", "x c", "y", {})], False),
+        ([("Transpose", "w", "t", {}), ("Cast", "t", "c", TO_FLOAT), ("MatMul", "x c", "y", {})], False),
+        ([("Gather", "w i", "g", {}), ("Cast", "g", "c", TO_FLOAT), ("MatMul", "c v", "y", {})], False),
+        ([("Cast", "h", "c", TO_FLOAT), ("MatMul", "c v", "y", {})], False),
+        ([("Cast", "v", "c", TO_HALF), ("Cast", "c", "d", TO_FLOAT), ("MatMul", "x d", "y", {})], False),
+        ([("Shape", "h", "s", {}), ("Reshape", "x s", "y", {})], False),
+        ([("MatMul", "h w", "m", {}), ("Cast", "m", "y", TO_FLOAT)], True),
+        ([("Cast", "x", "c", TO_HALF), ("MatMul", "c w", "m", {}), ("Cast", "m", "y", TO_FLOAT)], True),
+        ([("Cast", "x", "c", TO_HALF), ("Reshape", "c i", "r", {}), ("Cast", "r", "y", TO_FLOAT)], True),
+        ([("Gather", "w i", "g", {}), ("Relu", "g", "r", {}), ("Cast", "r", "y", TO_FLOAT)], True),
+    ],
+)
+def test_only_what_computes_with_float16_numbers_counts_as_float16(tmp_path: Path, nodes: Nodes, half: bool) -> None:
+    assert computes_in_half(flowing(tmp_path, nodes, {"y": FLOAT})) is half
+
+
+def test_an_output_of_float16_does_not_make_the_others_less_exact(tmp_path: Path) -> None:
+    nodes: Nodes = [("MatMul", "x v", "y", {}), ("Cast", "y", "z", TO_HALF)]
+    assert not computes_in_half(flowing(tmp_path, nodes, {"y": FLOAT, "z": HALF}))
+
+
+def test_nodes_that_are_computed_from_constants_alone_are_not_counted(tmp_path: Path) -> None:
+    nodes: Nodes = [("MatMul", "v v", "c", {}), ("MatMul", "x c", "m", {}), ("Add", "m v", "y", {})]
+    case = flowing(tmp_path, nodes, {"y": FLOAT})
+    assert operators(case) == frozenset({"MatMul", "Add"})
+    assert operator_counts(case) == {"MatMul": 1, "Add": 1}

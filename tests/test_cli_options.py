@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bisect_bot.cli import app, options
 from bisect_bot.cli.check import Expect, status_of, together
 from bisect_bot.cli.demo import DEMO
+from bisect_bot.cli.ending import out_folder
 from bisect_bot.errors import CheckExit, UsageError
 from bisect_bot.model import Cell, Outcome, Request, Trial, Verdict
 
@@ -90,3 +95,34 @@ def test_wrong_words_for_check_are_no_verdict(words: list[str]) -> None:
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main([command, "--help"]) == 0
     assert f"bisect-bot {command}" in capsys.readouterr().out
+
+
+def test_an_initial_state_without_feed_is_refused() -> None:
+    asked = options.CaseOptions(case=["a"], frames=3, initial_state="zeros")
+    with pytest.raises(UsageError, match="--initial-state needs --feed"):
+        asked.request()
+
+
+def test_a_report_folder_that_cannot_be_written_is_refused_before_the_search(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UsageError, match="no reports can be written"):
+            out_folder(folder)
+    assert out_folder(tmp_path / "new" / "deep") == str(tmp_path / "new" / "deep")
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_reader_who_leaves_early_changes_no_exit_status(stream: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    code = (
+        "import sys; from bisect_bot.cli.console import PatientConsole, print_patiently\n"
+        f"console = PatientConsole(stderr={stream == 'stderr'})\n"
+        "for _ in range(3): console.print('x' * 100000)\n"
+        + ("print_patiently('y' * 100000)\n" if stream == "stdout" else "")
+        + "sys.exit(11)"
+    )
+    out, err = (write, subprocess.DEVNULL) if stream == "stdout" else (subprocess.DEVNULL, write)
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=60, stdout=out, stderr=err)
+    os.close(write)
+    assert done.returncode == 11

@@ -12,7 +12,7 @@ import pytest
 from yarl import URL
 
 from bisect_bot.harness.frames import decode, encode
-from bisect_bot.harness.server import HarnessServer
+from bisect_bot.harness.server import SECRET, HarnessServer
 
 Visit = Callable[[aiohttp.ClientSession, HarnessServer], Awaitable[None]]
 
@@ -111,6 +111,33 @@ def test_a_message_is_answered_and_a_dead_pages_message_is_dropped(artifact: Pat
         answer = decode(await asyncio.wait_for(alive, 10))
         assert (answer.header, answer.blobs) == ({"kind": "case"}, (b"model",))
         dead.cancel()
+
+    visit(artifact, look)
+
+
+@pytest.mark.parametrize("stolen", [None, "", "none", "of an earlier page"])
+def test_after_its_greeting_a_page_is_heard_with_its_secret_only(artifact: Path, stolen: str | None) -> None:
+    async def look(client: aiohttp.ClientSession, server: HarnessServer) -> None:
+        async def post(kind: str, secret: str | None) -> tuple[int, str | None]:
+            data = encode({"kind": kind, "page": "1"})
+            headers = {} if secret is None else {SECRET: secret}
+            async with client.post(f"{base(server)}/exchange", data=data, headers=headers) as response:
+                return response.status, response.headers.get(SECRET)
+
+        assert (await post("result", stolen))[0] == 403
+        before = None
+        for _ in range(2):  # a page that was reloaded greets again
+            greeting = asyncio.create_task(post("hello", None))
+            (await asyncio.wait_for(server.receive("1"), 10)).answer({"kind": "cases"})
+            _, secret = await greeting
+            assert secret and secret != before
+            assert (await post("result", before or stolen))[0] == 403
+            before = secret
+        result = asyncio.create_task(post("result", before))
+        message = await asyncio.wait_for(server.receive("1"), 10)
+        assert message.frame.header["kind"] == "result"
+        message.answer({"kind": "done"})
+        assert await result == (200, None)
 
     visit(artifact, look)
 

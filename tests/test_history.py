@@ -116,14 +116,14 @@ def test_a_person_may_type_any_of_these(text: str, version: str) -> None:
     ("text", "hint"),
     [
         ("1.21.1", "1.21.0"),
-        ("1.20", "1.20.0-dev.20241016-2b8fc5529b, 1.20.0, 1.20.1"),
+        ("1.20", "1.20.0, 1.20.1, 1.20.0-dev.20241016-2b8fc5529b"),
         ("2024-10-01", "The first is 1.20.0-dev.20241016-2b8fc5529b of 2024-10-16"),
         ("2024-13-01", "year-month-day"),
         ("d27fec", "bisect-bot versions"),
         ("0000000", "bisect-bot versions"),
         ("--good", "Give a version"),
         ("", "Give a version"),
-        ("main", "bisect-bot versions"),
+        ("main", "is called 'latest'"),
         ("\x1b[31m", "bisect-bot versions"),
     ],
 )
@@ -236,3 +236,8 @@ def test_the_shipped_table_knows_which_dev_builds_are_beside_main() -> None:
         "1.20.0-dev.20241022-2d00351d7b",
         "1.21.0-dev.20250203-75f394ca3e",
     ]
+
+
+def test_the_latest_is_the_newest_build_of_main() -> None:
+    newest = [build for build in BUILDS if build.on_main is not False][-1]
+    assert resolve("latest", BUILDS) == newest

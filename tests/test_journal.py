@@ -380,21 +380,25 @@ def test_a_process_killed_while_it_makes_a_journal_leaves_one_that_opens(tmp_pat
         assert is_whole(last)
 
 
-def test_two_processes_that_make_and_write_a_journal_at_once_agree_on_every_row(path: Path) -> None:
+def test_two_processes_that_make_and_write_a_journal_at_once_lose_no_row(path: Path) -> None:
     rows = 60
     writers = [child(WRITER, path, "key", name, rows) for name in ("one", "two")]
     for writer in writers:
         begin(writer)
     stands = [rest_of(writer) for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0]
-    assert stands[0] == stands[1]
-    assert len(stands[0]) == rows
+    wanted = [[f"{attempt} {name}" for attempt in range(rows)] for name in ("one", "two")]
+    assert stands == wanted, "no control has confirmed what the other one saw"
     with Journal.open(path) as journal:
         assert len(journal.sessions()) == 2
-        for line in stands[0]:
-            recalled = journal.recall("key", int(line.split()[0]))
+        for attempt in range(rows):
+            recalled = journal.recall("key", attempt)
             assert recalled is not None
-            assert (recalled[0].case, recalled[1].reason) == (line.split()[1],) * 2
+            assert recalled[0].case == recalled[1].reason
+    connection = sqlite3.connect(path)
+    kept = connection.execute("SELECT count(*), count(attempt) FROM observations").fetchone()
+    connection.close()
+    assert kept == (2 * rows, rows)
     assert is_whole(path)
 
 
@@ -535,6 +539,50 @@ def test_a_control_confirms_or_voids_what_waited_for_it(path: Path) -> None:
     kept = connection.execute("SELECT control, attempt FROM observations ORDER BY number").fetchall()
     connection.close()
     assert kept == [("healthy", 1), ("failed", None), ("due", 3), ("due", 2)], "a void row is kept for the record"
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_only_who_saw_it_can_have_it_confirmed_and_unconfirmed_it_is_unknown_elsewhere(
+    path: Path, confirmed: bool, same_process: bool
+) -> None:
+    place, old, fresh = ("key", 1), Verdict(Outcome.BAD, "old"), Verdict(Outcome.GOOD, "fresh")
+    with Journal.open(path) as first:
+        earlier = first.start_session(REQUEST)
+        first.record(earlier, *place, "1.20.1", seen(), old, 1.0)
+        if confirmed:
+            first.settle([place], healthy=True)
+        first.take_back(earlier, [place])
+        assert first.recall(*place) == (seen(), old), "its own session knows it in any case"
+        with Journal.open(path) as second:
+            journal = first if same_process else second
+            # A resumed session has its old name, and is another process.
+            session = journal.start_session(REQUEST) if same_process else earlier
+            if not same_process:
+                assert journal.due([place]) == []
+                journal.settle([place], healthy=False)
+                assert journal.recall(*place) == (seen(), old), "it is not for this one to settle"
+            stands = journal.record(session, *place, "1.20.1", seen(), fresh, 1.0)[1]
+            assert stands == (old if confirmed else fresh)
+            journal.take_back(session, [place])
+            assert journal.recall(*place) == (seen(), stands)
+            journal.settle([place], healthy=True)
+    with Journal.open(path) as third:
+        third.take_back(earlier, [place])
+        assert third.recall(*place) == (seen(), stands)
+
+
+def test_what_waits_for_a_control_elsewhere_is_taken_back_and_kept_for_the_record(path: Path) -> None:
+    with Journal.open(path) as journal:
+        session = journal.start_session(REQUEST)
+        journal.record(session, "key", 1, "1.20.1", seen(), GOOD, 1.0)
+    with Journal.open(path) as journal:
+        journal.take_back(session, [("key", 1), ("other", 1)])
+        assert journal.recall("key", 1) is None
+    connection = sqlite3.connect(path)
+    kept = connection.execute("SELECT control, attempt FROM observations").fetchall()
+    connection.close()
+    assert kept == [("due", None)]
 
 
 def test_a_journal_of_a_newer_version_says_to_upgrade(path: Path) -> None:

@@ -220,7 +220,7 @@ def test_a_check_is_no_run_to_go_on_with(shell: Shell) -> None:
     assert "is a check" in shell.run("resume", session).err
 
 
-def test_a_killed_run_is_resumed_without_repeating_what_was_finished(shell: Shell) -> None:
+def test_a_killed_run_is_resumed_without_repeating_what_was_confirmed(shell: Shell) -> None:
     models.average_pool(shell.folder)
     running = shell.start("run", "--good", OCTOBER, "--bad", DECEMBER, "--case", "average_pool", "--out", "report")
     assert running.stderr is not None
@@ -240,7 +240,8 @@ def test_a_killed_run_is_resumed_without_repeating_what_was_finished(shell: Shel
     done = shell.run("resume")
     assert done.status == 0, done.err
     assert sides(shell.report()["boundary"]) == (OCTOBER, DECEMBER)
-    assert done.err.count("known]") >= before
+    # The next new build's smoke case is a control: only what came after the last one is tested again.
+    assert done.err.count("known]") >= before - 1
     finished = {text.split()[-1] for text in seen if text.startswith("downloading")}
     repeated = {text.split()[-1] for text in done.err.splitlines() if text.startswith("downloading")}
     assert not finished & repeated

@@ -13,18 +13,20 @@ import pytest
 from rich.console import Console
 
 from bisect_bot.errors import MachineError, UnknownRevision
-from bisect_bot.model import Cell, Outcome, Report, Result, Revision
+from bisect_bot.model import Cell, Outcome, Report, Request, Result, Revision, Trial
 from bisect_bot.probes import plain_target
 from bisect_bot.reports.escaping import line
 from bisect_bot.reports.matrix import MAX_LINES, dumps, sentence, summary, to_json, to_markdown
-from bisect_bot.session import matrix
+from bisect_bot.session import control, matrix
 from bisect_bot.session.journal import Journal
+from bisect_bot.session.loop import Ruling
 from bisect_bot.session.matrix import expand, fill
 from bisect_bot.session.rounds import ask_all
 from bisect_bot.session.units import Unit
 from bisect_bot.session.watcher import Silent
 from bisect_bot.session.workshop import Workshop, open_workshop
 from bisect_bot.targets.browsers import load_config, locate
+from tests import planted_builds
 from tests.command import Shell
 from tests.test_reports_samples import BUILDS, HOSTILE, found_regression, trial
 from tests.test_session_bench import bench
@@ -201,7 +203,7 @@ def test_every_revision_is_tested_with_every_backend_and_nothing_twice(shell: Sh
         f"ort.{name}.mjs" for name in ("webgpu.bundle.min", "wasm.min", "webgl.min")
     ]
     assert all(name in done.out for name in ("1.14.0", "1.20.1", "ort.webgl.min.mjs", "no bundle webgpu"))
-    assert (shell.folder / "report" / "matrix.md").read_text().startswith("**6 verdicts on 2 revisions")
+    assert (shell.folder / "report" / "report.md").read_text().startswith("**6 verdicts on 2 revisions")
 
     again = shell.run(*words, *backends, "--json")
     assert json.loads(again.out)["counts"]["probes"] == 0
@@ -265,9 +267,7 @@ def test_questions_whose_answers_turn_out_void_are_asked_again(tmp_path: Path) -
     class OnceSick:
         """A machine that takes its first answer back when the second was given."""
 
-        def ruling(self, *, last: bool) -> object:
-            from bisect_bot.session.loop import Ruling  # noqa: PLC0415
-
+        def ruling(self, *, last: bool) -> Ruling:
             return Ruling((void,) if len(asked) == 2 else ())
 
     def ask(revision: Revision, _unit: Unit) -> None:
@@ -278,3 +278,72 @@ def test_questions_whose_answers_turn_out_void_are_asked_again(tmp_path: Path) -
 
     ask_all([(build, unit) for build in BUILDS[:3]], OnceSick(), ask, unanswered)  # type: ignore[arg-type]
     assert asked == [BUILDS[0].id, BUILDS[1].id, BUILDS[0].id, BUILDS[2].id]
+
+
+def test_after_a_last_question_without_an_answer_the_others_are_still_looked_at() -> None:
+    rulings: list[bool] = []
+    unheard: list[str] = []
+    unit = Unit(found_regression().targets[0], "wasm")
+
+    class Recorded:
+        """Controls that find nothing."""
+
+        def ruling(self, *, last: bool) -> Ruling:
+            rulings.append(last)
+            return Ruling()
+
+    def ask(revision: Revision, _unit: Unit) -> None:
+        if revision == BUILDS[1]:
+            raise MachineError("no answer")
+
+    def unanswered(revision: Revision, _unit: Unit, _error: MachineError) -> None:
+        unheard.append(revision.id)
+
+    ask_all([(build, unit) for build in BUILDS[:2]], Recorded(), ask, unanswered)  # type: ignore[arg-type]
+    assert (rulings, unheard) == ([False, True], [BUILDS[1].id])
+
+
+@pytest.mark.parametrize("after", range(1, 7))
+def test_a_machine_that_stays_ill_leaves_one_answer_in_each_cell(
+    tmp_path: Path, workshop: Workshop, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    monkeypatch.setattr(control, "PATIENCE_S", 0.0)
+    revisions = planted_builds.revisions(3)
+    builds = planted_builds.plant(tmp_path / "builds", revisions, lambda _: "times 1")
+    heard: list[Trial] = []
+
+    def tried(trial: Trial) -> None:
+        heard.append(trial)
+        if len(heard) == after:
+            builds.machine(planted_builds.WRONG)
+
+    opened = [Unit(planted_builds.NOWHERE, backend) for backend in ("wasm", "webgpu")]
+    with Journal.open(tmp_path / "journal.sqlite3") as journal:
+        made = builds.bench(journal, Request("", "", ("case",), kind="matrix", isolate=True), tried=tried)
+        fill(revisions, opened, [], made, workshop)
+        again = builds.bench(journal, made.request)
+        builds.machine(planted_builds.HEALTHY)
+        fill(revisions, opened, [], again, workshop)
+    cells = [(t.revision, t.cell) for t in made.trials]
+    assert sorted(map(str, cells)) == sorted({str(each) for each in cells})
+    assert len(cells) == 6
+    told = {t.verdict.outcome for t in made.trials}
+    assert told <= {Outcome.GOOD, Outcome.SKIP, Outcome.INFRA} and Outcome.INFRA in told
+    assert {t.verdict.outcome for t in again.trials} == {Outcome.GOOD}
+
+
+@pytest.mark.parametrize("source", ["reference", "wasm"])
+def test_what_is_compared_with_another_run_is_not_salvaged_from_what_was_compared_with_the_files(
+    tmp_path: Path, workshop: Workshop, source: str
+) -> None:
+    (revision, *_) = planted_builds.revisions(3)
+    builds = planted_builds.plant(tmp_path / "builds", [revision], lambda _: "times 2")
+    unit = Unit(planted_builds.NOWHERE, "webgpu")
+    request = Request("", "", ("case",), kind="matrix", isolate=True)
+    with Journal.open(tmp_path / "journal.sqlite3") as journal:
+        files = builds.bench(journal, request)
+        files.test(revision, unit, "matrix")
+        files.settle(unit, healthy=True)
+        made = builds.bench(journal, replace(request, against=source))
+        told = [t.verdict.outcome for t in matrix._salvaged(made, revision, unit, "the machine is away")]
+    assert told == [Outcome.BAD if source == "reference" else Outcome.INFRA]

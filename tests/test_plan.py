@@ -195,6 +195,37 @@ def test_a_hang_in_a_step_names_it_and_keeps_what_came_before(target: Target, tm
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize(
+    ("words", "plan", "providers"),
+    [
+        ("places", Plan(recreate=2, sessions=2, fresh_pages=1), ["Js"]),
+        ("places moves-on-recreate", Plan(recreate=1), ["Js", "CPU"]),
+        ("places moves-in-second-page", Plan(fresh_pages=1), ["Js", "CPU"]),
+    ],
+)
+def test_placements_are_those_of_every_session_in_every_page_but_not_of_the_other_model(
+    target: Target, tmp_path: Path, words: str, plan: Plan, providers: list[str]
+) -> None:
+    (other,) = planted_cases(tmp_path / "other", "places other")
+    (seen,) = seen_of(target, tmp_path, replace(plan, between=other), words)
+    assert [(p.provider, p.nodes) for p in seen.placements] == [
+        (f"{provider}ExecutionProvider", ("Neg (n)",)) for provider in providers
+    ]
+
+
+@pytest.mark.browser
+def test_a_gpu_error_of_the_first_pages_release_is_of_the_first_page(tmp_path: Path) -> None:
+    software = choose_target(locate("chrome", CONFIG), "software", (), CONFIG)
+    (seen,) = seen_of(software, tmp_path, Plan(runs=2, fresh_pages=1), "gpu bad-on-release", backend="webgpu")
+    assert [(s.name, len(s.gpu_errors)) for s in seen.steps] == [
+        ("", 0),
+        ("run 2", 1),
+        ("page 2", 0),
+        ("page 2: run 2", 1),
+    ]
+
+
+@pytest.mark.browser
 def test_an_error_of_the_other_model_is_said_to_be_its(target: Target, tmp_path: Path) -> None:
     broken = planted_cases(tmp_path / "broken", "throw-in-create")[0]
     (seen,) = seen_of(target, tmp_path, Plan(between=broken), "echo")

@@ -8,6 +8,7 @@ import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -153,6 +154,18 @@ def test_a_killed_page_or_browser_is_named_and_the_next_case_runs(
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("ending", [Ending.HANG, Ending.CRASH])
+def test_what_was_finished_before_a_hang_or_crash_is_kept(target: Target, tmp_path: Path, ending: Ending) -> None:
+    def on_case(index: int, _seen: Observation) -> None:
+        if index == 0 and ending is Ending.CRASH:
+            kill_ours("--type=renderer")
+
+    limits = Limits(case_s=3 if ending is Ending.HANG else 20, probe_s=60)
+    seen = probe(target, tmp_path, "echo", "echo", "hang", "echo", limits=limits, on_case=on_case)
+    assert endings(seen) == [Ending.COMPLETED, Ending.COMPLETED, ending, Ending.COMPLETED]
+
+
+@pytest.mark.browser
 def test_a_flood_of_console_lines_is_cut(target: Target, tmp_path: Path) -> None:
     (seen,) = probe(target, tmp_path, "log")
     assert seen.ending is Ending.COMPLETED
@@ -181,6 +194,14 @@ def test_a_gpu_error_that_nobody_catches_is_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
+def test_a_gpu_error_of_a_release_is_of_the_case_that_was_released(tmp_path: Path) -> None:
+    software = choose_target(locate("chrome", CONFIG), "software", (), CONFIG)
+    seen = probe(software, tmp_path, "gpu bad-on-release", "gpu", backend="webgpu")
+    assert [bool(o.gpu_errors) for o in seen] == [True, False]
+    assert seen[0].steps[-1].gpu_errors == seen[0].gpu_errors
+
+
+@pytest.mark.browser
 def test_no_adapter_and_a_software_adapter_are_told_from_hardware(tmp_path: Path) -> None:
     browser = locate("chrome", CONFIG)
     with pytest.raises(NoAdapter, match=r"requestAdapter\(\) answers null"):
@@ -194,6 +215,25 @@ def test_a_probe_on_another_adapter_than_wished_for_is_no_verdict(tmp_path: Path
     software = choose_target(locate("chrome", CONFIG), "software", (), CONFIG)
     (seen,) = probe(replace(software, wish="hardware"), tmp_path, "gpu", backend="webgpu")
     assert seen.ending is Ending.WRONG_ADAPTER
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("changes", "ending"),
+    [
+        ({"vendor": "nvidia"}, Ending.WRONG_ADAPTER),
+        ({"architecture": "xe"}, Ending.WRONG_ADAPTER),
+        ({"vendor": "", "architecture": ""}, Ending.COMPLETED),
+    ],
+)
+def test_a_probe_on_another_adapter_than_was_looked_at_is_no_verdict(
+    tmp_path: Path, changes: dict[str, Any], ending: Ending
+) -> None:
+    software = replace(choose_target(locate("chrome", CONFIG), "software", (), CONFIG), wish="any")
+    assert software.adapter is not None
+    other = replace(software, adapter=replace(software.adapter, **changes))
+    (seen,) = probe(other, tmp_path, "gpu", backend="webgpu")
+    assert seen.ending is ending
 
 
 @pytest.mark.browser

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bisect_bot.harness.frames import Frame
 from bisect_bot.model import Ending, Observation, Stage
-from bisect_bot.probes.decode import Progress, decode_progress, decode_result, results_in
+from bisect_bot.probes.decode import Progress, decode_progress, decode_result
 from bisect_bot.probes.placements import parse_placements
 from bisect_bot.targets.browsers import load_config
 
@@ -37,7 +37,6 @@ def result(**changes: object) -> dict[str, object]:
         "gpu_errors": [],
         "adapter": ADAPTER,
         "found": None,
-        "blob_count": 1,
         **changes,
     }
 
@@ -66,12 +65,14 @@ def test_a_result_becomes_an_observation_with_its_tensors() -> None:
         {"ending": "splendid"},
         {"errors": [{"stage": "nowhere", "message": "x"}]},
         {"console": None},
+        {"ending": "error"},
     ],
 )
 def test_an_answer_that_makes_no_sense_is_our_harness_failing(changes: dict[str, object]) -> None:
     seen = decoded(result(**changes))
     assert seen.ending is Ending.HARNESS
     assert seen.errors[0].stage is Stage.HARNESS
+    assert "\n" not in seen.errors[0].message and "http" not in seen.errors[0].message
     assert seen.outputs == ()
 
 
@@ -108,20 +109,6 @@ def test_steps_that_a_page_told_of_before_come_first() -> None:
 def test_progress_that_makes_no_sense_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError):
         decode_progress(Frame({**PROGRESS, **changes}), 0, Progress(decoded(result()).steps, "run 2"))
-
-
-def test_results_of_one_message_each_get_their_own_blobs() -> None:
-    frame = Frame(
-        {"results": [{"n": 1, "blob_count": 1}, {"n": 2, "blob_count": 0}, {"n": 3, "blob_count": 2}]},
-        (b"a", b"b", b"c"),
-    )
-    assert [(r.header["n"], r.blobs) for r in results_in(frame)] == [(1, (b"a",)), (2, ()), (3, (b"b", b"c"))]
-
-
-@given(JSON)
-def test_results_that_are_none_are_given_as_something_that_does_not_decode(results: object) -> None:
-    for each in results_in(Frame({"results": results}, (b"a",))):
-        assert decode_result(each, 0, BLANK, CONFIG).ending is Ending.HARNESS
 
 
 def test_node_placements_are_read_from_the_log_of_either_form() -> None:

@@ -40,7 +40,7 @@ from bisect_bot.model import (
 from bisect_bot.probes import Limits, Probe, plain_target, run_probe
 from bisect_bot.session.judging import judging
 from bisect_bot.session.plans import refuse_repeats
-from bisect_bot.targets.browsers import BrowserConfig, load_config, locate
+from bisect_bot.targets.browsers import Browser, BrowserConfig, load_config, locate
 from bisect_bot.verdicts import load_rules, load_tolerances
 from bisect_bot.verdicts.scripts import really_ran
 from tests import models
@@ -108,7 +108,13 @@ def test_every_file_counts_in_the_digest(crowded: Path) -> None:
 
 def test_scripts_never_share_a_page_with_anything(tmp_path: Path) -> None:
     one, other = script_case(tmp_path / "one", "return 1;"), script_case(tmp_path / "other", "return 2;")
-    assert one.page and other.page and one.page != other.page
+    again = script_case(tmp_path / "again", "return 1;")
+    assert one.digest == again.digest
+    assert len({one.page, other.page, again.page, ""}) == 4
+    together = (one, replace(again, page=one.page), replace(smoke(tmp_path), page=one.page))
+    target = plain_target(Browser("chrome", Path("chrome"), "1"), "any", ())
+    made = Probe(planted_artifact(tmp_path / "artifact"), planted_bundle(), target, "wasm", together)
+    assert not any(made.shares_page(index) for index in range(len(together)))
 
 
 @pytest.mark.parametrize("what", ["many", "plain", "name"])
@@ -379,6 +385,20 @@ for (let i = 0; i < 9; i += 1) { window.open('about:blank'); }
 Promise.reject(new Error('nobody listens'));
 return 1;
 """
+# Answers in the page's place, with what the page itself would have said, and fails.
+FORGING = """
+const step = { name: '', outputs: [[]] };
+const result = { index: 0, ending: 'completed', steps: [step], times_ms: [], errors: [], console: [], dispatches: 0,
+                 gpu_errors: [], adapter: null, found: null, blob_count: 0 };
+const page = new URLSearchParams(location.search).get('page');
+for (const kind of ['result', 'results']) {
+  const head = new TextEncoder().encode(JSON.stringify({ ...result, results: [result], kind, page, blobs: [] }));
+  const body = new Blob([new Uint32Array([head.length]), head]);
+  const answer = fetch(new URL('exchange', location.href), { method: 'POST', body });
+  await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 500))]);
+}
+throw new Error('after all');
+"""
 # What each does, what it may expect, how it ends and what that says of the build.
 HOSTILE = {
     "loops": ("for (;;) {}", None, Ending.HANG, Outcome.BAD),
@@ -389,7 +409,14 @@ HOSTILE = {
     "lingers": ("setTimeout(() => { for (;;) {} }, 500); return 1;", None, Ending.COMPLETED, Outcome.GOOD),
     "gives text": ("return 'text';", None, Ending.ERROR, Outcome.BAD),
     "no syntax": ("return (((", None, Ending.ERROR, Outcome.SKIP),
-    "breaks the exchange": ("Array.prototype.map = () => []; return 1;", None, Ending.HARNESS, Outcome.INFRA),
+    "breaks its page": ("Array.prototype.push = () => 0; return 1;", None, Ending.ERROR, Outcome.BAD),
+    "breaks it with nonsense": (
+        "TextDecoder.prototype.decode = () => '{}'; Array.prototype.map = () => 1; "
+        "Array.prototype.flat = Array.from = Map.prototype.set = () => 1; return 1;",
+        None,
+        Ending.ERROR,
+        Outcome.BAD,
+    ),
     "takes it apart": (TAKEN_APART, 3, Ending.COMPLETED, Outcome.GOOD),
     "is wrong as well": (TAKEN_APART, 4, Ending.COMPLETED, Outcome.BAD),
 }
@@ -408,6 +435,14 @@ def test_whatever_a_script_does_it_is_named_and_the_next_one_runs(target: Target
     assert (left.stage, left.message) == (Stage.RUN, "the page was left or reloaded during the case")
     assert any("nobody listens" in text for text in by_name["bothers"].console)
     assert leftovers() == []
+
+
+@pytest.mark.browser
+def test_a_script_that_answers_in_its_pages_place_is_not_heard(target: Target, tmp_path: Path) -> None:
+    case = script_case(tmp_path / "forges", FORGING)
+    (seen,) = probe(target, tmp_path, case)
+    assert (seen.ending, judged(seen, case).outcome) == (Ending.ERROR, Outcome.BAD)
+    assert "after all" in seen.errors[0].message
 
 
 @pytest.mark.browser

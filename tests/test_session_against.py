@@ -80,6 +80,7 @@ def test_a_reference_is_run_once_and_its_verdicts_are_recalled(
     trials = [*bench.test(MIDDLE, UNIT, "end"), *bench.test(MIDDLE, UNIT, "end")]
     assert [t.verdict.outcome for t in trials] == ["good", "good"]
     assert bench.tally["probes"] == 3, "the reference and two tests"
+    bench.settle(UNIT, healthy=True)
     again = builds.bench(journal, request, GOOD)
     recalled = [again.test(MIDDLE, UNIT, "end")[0] for _ in range(2)]
     assert [t.reused for t in recalled] == [True, True]
@@ -117,6 +118,12 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     against.refuse(REQUEST, (case,))
     with pytest.raises(UsageError, match="cannot be used with repro"):
         against.refuse(REQUEST, (case, replace(case, name="repro", kind=CaseKind.SCRIPT)))
+    for backends in ("wasm",), ("webgpu", "wasm"):
+        for kind in ("run", "check", "matrix"):
+            with pytest.raises(UsageError, match="compares each build with itself") as raised:
+                against.refuse(replace(REQUEST, kind=kind, backends=backends), (case,))
+            assert "other backends" in raised.value.advice
+        against.refuse(replace(REQUEST, against="good-end", backends=backends), (case,))
     with pytest.raises(UsageError, match="needs a good end"):
         against.refuse(replace(REQUEST, against="good-end", kind="check"), (case,))
 

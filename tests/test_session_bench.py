@@ -101,6 +101,7 @@ def test_the_same_question_is_tested_afresh_once_more_and_recalled_ever_after(
     first = bench(journal, tmp_path, "echo")
     assert [first.test(REVISION, unit, "end")[0].reused for _ in range(2)] == [False, False]
     assert first.tally["probes"] == 2
+    first.settle(unit, healthy=True)
     second = bench(journal, tmp_path, "echo")
     assert [second.test(REVISION, unit, "end")[0].reused for _ in range(3)] == [True, True, False]
     assert second.tally["probes"] == 1
@@ -111,7 +112,9 @@ def test_a_verdict_of_another_browser_or_other_neighbours_in_the_page_is_not_rec
     journal: Journal, tmp_path: Path, target: Target
 ) -> None:
     unit = Unit(target, "wasm")
-    bench(journal, tmp_path, "echo").test(REVISION, unit, "end")
+    first = bench(journal, tmp_path, "echo")
+    first.test(REVISION, unit, "end")
+    first.settle(unit, healthy=True)
     updated = Unit(replace(target, version="999.0.0.0"), "wasm")
     assert not bench(journal, tmp_path, "echo").test(REVISION, updated, "end")[0].reused
     shared = bench(journal, tmp_path, "echo", "echo ")
@@ -124,7 +127,9 @@ def test_a_recalled_failure_bears_the_name_that_the_case_has_now(
     journal: Journal, tmp_path: Path, target: Target
 ) -> None:
     unit = Unit(target, "wasm")
-    bench(journal, tmp_path, "throw").test(REVISION, unit, "end")
+    named = bench(journal, tmp_path, "throw")
+    named.test(REVISION, unit, "end")
+    named.settle(unit, healthy=True)
     renamed = bench(journal, tmp_path, "throw")
     renamed.cases = (replace(renamed.cases[0], name="another name"),)
     (trial,) = renamed.test(REVISION, unit, "end")
@@ -306,3 +311,9 @@ def test_the_real_smoke_case_is_good_when_its_outputs_are_right(tmp_path: Path) 
     steps = (Step(outputs=tuple(data_set.expected for data_set in case.data_sets)),)
     seen = Observation(case.name, "", "", "wasm", Ending.COMPLETED, steps)
     assert judge(seen, case, TOLERANCES, RULES).outcome is Outcome.GOOD
+
+
+def test_two_cases_of_one_name_have_no_bench(journal: Journal, tmp_path: Path) -> None:
+    made = bench(journal, tmp_path, "echo", "throw")
+    with pytest.raises(AssertionError, match="known by its case's name"):
+        replace(made, cases=(made.cases[0], replace(made.cases[1], name=made.cases[0].name)))

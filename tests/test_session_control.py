@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bisect_bot.errors import MachineError
 from bisect_bot.history import line
-from bisect_bot.model import Outcome, Report, Request, Result, Revision, Target, Trial
+from bisect_bot.model import (
+    Artifact,
+    Bundle,
+    Case,
+    Ending,
+    Observation,
+    Outcome,
+    Report,
+    Request,
+    Result,
+    Revision,
+    Target,
+    Trial,
+)
 from bisect_bot.probes import plain_target
-from bisect_bot.session.bench import Bench
+from bisect_bot.session.bench import TRIES, Bench
 from bisect_bot.session.control import FAILURES, PROBES, Controls
-from bisect_bot.session.journal import Journal
+from bisect_bot.session.journal import Journal, SessionState
 from bisect_bot.session.loop import Hunt, run_hunts
-from bisect_bot.session.machine import Surroundings, changed_since
+from bisect_bot.session.machine import Surroundings, changed_since, gpu_environment
+from bisect_bot.session.run import check_request
 from bisect_bot.session.summary import Circumstances, make_report
 from bisect_bot.session.units import Unit
 from bisect_bot.session.watcher import Silent
-from bisect_bot.session.workshop import open_workshop
+from bisect_bot.session.workshop import Workshop, open_workshop
 from bisect_bot.targets.browsers import locate
 from tests.planted_builds import CONFIG, GONE, HEALTHY, NOWHERE, THROWS, WRONG, Planted, plant, revisions
 
+FLAGS = CONFIG.flags
 LINE = revisions(9)
 FIRST_BAD = 5
 REQUEST = Request(LINE[0].id, LINE[-1].id, ("case",), backends=("wasm",), isolate=True, case_timeout_s=10)
@@ -46,6 +62,31 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def builds(tmp_path: Path) -> Planted:
     """Nine builds: wrong from the sixth on."""
     return plant(tmp_path / "builds", LINE, lambda index: "times -1" if index >= FIRST_BAD else "times 1")
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedWorkshop(Workshop):
+    """A workshop with planted builds and cases, and the browsers of this machine."""
+
+    planted: Planted
+
+    def revisions(self) -> tuple[Revision, ...]:
+        return LINE
+
+    def fetch(self, _revision: Revision) -> tuple[Artifact, bool]:
+        return Artifact("planted", "planted", "sha256:planted", self.planted.folder), True
+
+    def is_intact(self, _artifact: Artifact) -> bool:
+        return True
+
+    def bundle_for(self, revision: Revision, backend: str, _wish: str) -> Bundle:
+        return self.planted.bundle_for(revision, backend)
+
+    def pin(self, request: Request) -> tuple[Request, tuple[Case, ...]]:
+        return request, tuple(self.planted.case(name) for name in request.cases)
+
+    def smoke(self) -> Case:
+        return self.planted.case("smoke")
 
 
 def never(_seconds: float) -> None:
@@ -114,6 +155,112 @@ def test_verdicts_of_an_ill_machine_are_voided_and_the_answer_is_the_same(
     again = builds.bench(journal, REQUEST)
     assert search(again, Controls(again, Surroundings(no_change), never), target).counts.probes == 0
     assert [t.verdict.outcome for t in again.trials] == [t.verdict.outcome for t in bench.trials], "none is recalled"
+
+
+def killed_after(
+    count: int, journal: Journal, builds: Planted, target: Target, illness: str, request: Request = REQUEST
+) -> None:
+    """A search that ends after `count` answers as by a kill, on a machine that falls ill once both ends answered."""
+    heard: list[Trial] = []
+
+    def tried(trial: Trial) -> None:
+        heard.append(trial)
+        if len(heard) == 4:
+            builds.machine(illness)
+        if len(heard) == count:
+            raise KeyboardInterrupt
+
+    bench = builds.bench(journal, request, tried=tried)
+    with pytest.raises(KeyboardInterrupt):
+        search(bench, Controls(bench, Surroundings(no_change), never), target)
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+def test_a_healthy_machine_does_not_confirm_what_an_ill_one_said_in_an_earlier_session(
+    tmp_path: Path, builds: Planted, target: Target, same_process: bool
+) -> None:
+    path = tmp_path / "journal.sqlite3"
+    with Journal.open(path) as journal:
+        smoked = builds.bench(journal, REQUEST)
+        smoked.cases = (builds.case("another"),)
+        search(smoked, Controls(smoked, Surroundings(no_change), never), target)
+        for revision in LINE:
+            smoked.test(revision, Unit(target, "wasm"), "smoke")
+        killed_after(6, journal, builds, target, WRONG)
+        builds.machine(HEALTHY)
+        with Journal.open(path) as later:
+            bench = builds.bench(journal if same_process else later, REQUEST)
+            report = search(bench, Controls(bench, Surroundings(no_change), never), target)
+    assert sides(report) == (LINE[FIRST_BAD - 1], LINE[FIRST_BAD])
+    place = {revision.id: index for index, revision in enumerate(LINE)}
+    told = {(place[t.revision] >= FIRST_BAD, t.verdict.outcome) for t in report.trials}
+    assert told == {(False, Outcome.GOOD), (True, Outcome.BAD)}
+
+
+@pytest.mark.parametrize("gone", [WRONG, GONE])
+def test_what_a_probe_said_before_it_failed_as_a_whole_is_void_with_the_rest(
+    journal: Journal, builds: Planted, target: Target, gone: str
+) -> None:
+    bench = builds.bench(journal, REQUEST)
+    bench.cases = (builds.case("first"), builds.case("second"))
+    unit = Unit(target, "wasm")
+    bench.test(LINE[0], unit, "end")
+    bench.settle(unit, healthy=True)
+    builds.machine(WRONG)
+    honest, ill = bench.tools.observe, 0
+
+    def observe(*words: Any) -> list[Observation]:
+        nonlocal ill
+        seen = honest(*words)
+        if len(seen) < len(bench.cases):
+            return seen
+        ill += 1
+        if ill <= TRIES:
+            seen[-1] = replace(seen[-1], ending=Ending.HARNESS, steps=())
+        if ill == TRIES:
+            builds.machine(gone)
+        return seen
+
+    bench.tools = replace(bench.tools, observe=observe)
+    controls = Controls(bench, Surroundings(no_change), lambda _: builds.machine(HEALTHY))
+    trials = controls.test(LINE[0], unit, "end")
+    assert [t.verdict.outcome for t in trials] == ["good", "good"]
+
+
+def test_a_last_look_confirms_right_outputs_and_asks_a_control_about_others(
+    journal: Journal, builds: Planted, target: Target
+) -> None:
+    unit = Unit(target, "wasm")
+
+    def asked(index: int, machine: str = HEALTHY) -> tuple[Outcome, bool, int]:
+        builds.machine(machine)
+        bench = builds.bench(journal, REQUEST)
+        controls = Controls(bench, Surroundings(no_change), never)
+        (trial,) = bench.test(LINE[index], unit, "check")
+        controls.confirm()
+        return trial.verdict.outcome, trial.reused, bench.tally["controls"]
+
+    assert asked(0) == (Outcome.GOOD, False, 0)
+    assert asked(0, GONE) == (Outcome.GOOD, True, 0)
+    assert asked(-1) == (Outcome.BAD, False, 1)
+    assert asked(-1, GONE) == (Outcome.BAD, True, 0)
+
+
+@pytest.mark.browser
+def test_a_check_on_an_ill_machine_is_no_verdict_and_is_not_recalled(builds: Planted, tmp_path: Path) -> None:
+    request = replace(REQUEST, good=LINE[0].id, kind="check")
+    with open_workshop(Silent(), tmp_path / "cache") as opened:
+        fields = {name: getattr(opened, name) for name in Workshop.__dataclass_fields__}
+        workshop = PlantedWorkshop(**fields, planted=builds)
+        (first,) = check_request(replace(request, cases=("another",)), workshop)
+        assert first.verdict.outcome is Outcome.GOOD
+        builds.machine(WRONG)
+        with pytest.raises(MachineError, match="the control failed on chrome/wasm"):
+            check_request(request, workshop)
+        assert [row.state for row in opened.journal.sessions()] == [SessionState.FAILED, SessionState.FINISHED]
+        builds.machine(HEALTHY)
+        told = [check_request(request, workshop)[0] for _ in range(2)]
+    assert [(t.verdict.outcome, t.reused) for t in told] == [(Outcome.GOOD, False), (Outcome.GOOD, True)]
 
 
 @pytest.mark.browser
@@ -231,3 +378,46 @@ def test_a_resumed_session_says_what_changed_since_it_began(journal: Journal) ->
     journal.remember("onnxruntime", session, "1.0.0")
     (said,) = changed_since(session, (replace(old, version="157.0.1.1"),), journal)
     assert said.startswith("onnxruntime changed from 1.0.0 to ")
+
+
+@pytest.mark.parametrize("name", ["VK_ICD_FILENAMES", "VK_DRIVER_FILES", "DRI_PRIME", "__GLX_VENDOR_LIBRARY_NAME"])
+@pytest.mark.browser
+def test_an_environment_that_chooses_another_gpu_makes_another_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delenv(name, raising=False)
+    with open_workshop(Silent(), tmp_path) as workshop:
+        (before,) = workshop.targets(REQUEST)
+        monkeypatch.setenv(name, "1")
+        assert f"{name}=1" in gpu_environment()
+        (after,) = workshop.targets(REQUEST)
+        assert (before.version, before.fingerprint == after.fingerprint) == (after.version, False)
+        monkeypatch.setenv("UNRELATED", "1")
+        assert workshop.targets(REQUEST) == (after,)
+
+
+@pytest.mark.browser
+def test_an_adapter_is_looked_for_again_where_the_environment_or_the_flags_are_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = replace(REQUEST, backends=("webgpu",), adapter="software")
+    monkeypatch.delenv("DRI_PRIME", raising=False)
+    looks: list[str] = []
+
+    class Looking(Silent):
+        def doing(self, text: str) -> None:
+            looks.extend([text] if "GPU adapters" in text else [])
+
+    with open_workshop(Looking(), tmp_path) as workshop:
+        (first,) = workshop.targets(request)
+        assert workshop.targets(request) == (first,)
+        assert len(looks) == 1
+        monkeypatch.setenv("DRI_PRIME", "1")
+        (second,) = workshop.targets(request)
+        assert (len(looks), first.adapter, first.fingerprint == second.fingerprint) == (2, second.adapter, False)
+        flags = {system: {**sets, "software": (*sets["software"], "--mute-audio")} for system, sets in FLAGS.items()}
+        (third,) = replace(workshop, browsers=CONFIG.model_copy(update={"flags": flags})).targets(request)
+        assert (len(looks), third.flags, third.fingerprint == second.fingerprint) == (3, second.flags, False)
+        workshop.forget_adapters((replace(second, name="chrome-2"),))
+        workshop.targets(request)
+        assert len(looks) == 4

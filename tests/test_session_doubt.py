@@ -41,18 +41,20 @@ def report(kind: Failure = Failure.MISMATCH) -> Report:
     return Report("s", Result.FOUND, (cell,), (), (), (), (), Counts(), (), "onnxruntime", (), "bisect-bot run", 1.5)
 
 
-def look(journal: Journal, case: Case, kind: Failure = Failure.MISMATCH, request: Request = REQUEST) -> tuple[str, ...]:
+def look(journal: Journal, case: Case, kind: Failure = Failure.MISMATCH, request: Request = REQUEST) -> Report:
     return second_look(report(kind), request, (case,), TOLERANCES, journal)
 
 
 def test_another_reference_that_agrees_is_told_and_asked_only_once(
     journal: Journal, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (said,) = look(journal, case)
-    assert said.startswith("smoke: onnx ")
-    assert said.endswith("agrees with the expected outputs.")
+    looked = look(journal, case)
+    assert looked.warnings == ()
+    said = dict(looked.environment)["second opinion"]
+    assert said.startswith("onnx ")
+    assert said.endswith("agrees with the expected outputs")
     monkeypatch.setattr(doubt, "LIMIT_S", 0.0)
-    assert look(journal, case) == (said,)
+    assert look(journal, case) == looked
 
 
 def test_another_reference_that_says_something_else_casts_doubt_on_the_expected_outputs(
@@ -62,7 +64,7 @@ def test_another_reference_that_says_something_else_casts_doubt_on_the_expected_
     (expected,) = data_set.expected
     other = replace(expected, data=np.add(expected.array(), np.float32(1)).tobytes())
     wrong = replace(case, digest="another", data_sets=(replace(data_set, expected=(other,)),), reference="files")
-    (said,) = look(journal, wrong)
+    (said,) = look(journal, wrong).warnings
     assert said.endswith("the expected outputs (files) may be what is wrong.")
 
 
@@ -74,6 +76,7 @@ def test_nobody_is_asked_where_expected_values_are_not_in_question(
 
     monkeypatch.setattr(doubt, "second_opinion", never)
     for kind in (Failure.ERROR, Failure.KERNEL_ERROR, Failure.HANG, Failure.FALLBACK):
-        assert look(journal, case, kind) == ()
-    assert look(journal, case, request=replace(REQUEST, against="wasm")) == ()
-    assert second_look(replace(report(), cells=()), REQUEST, (case,), TOLERANCES, journal) == ()
+        assert look(journal, case, kind) == report(kind)
+    assert look(journal, case, request=replace(REQUEST, against="wasm")) == report()
+    empty = replace(report(), cells=())
+    assert second_look(empty, REQUEST, (case,), TOLERANCES, journal) == empty

@@ -244,3 +244,16 @@ def test_a_stopped_hunt_keeps_the_narrowest_gap_that_it_knew() -> None:
     answer = hunt.answer()
     assert answer.conclusion is None
     assert answer.gap == (0, 8)
+
+
+def test_each_hunt_of_a_unit_takes_the_answer_at_its_own_place() -> None:
+    revisions = builds(6)
+
+    class Shuffled(Planted):
+        def test(self, revision: Revision, unit: Unit, purpose: str) -> tuple[Trial, ...]:
+            return Planted.test(self, revision, unit, purpose)[::-1]
+
+    found = line(revisions, revisions[0], revisions[-1])
+    rules = {cell(name): from_index(revisions, 3) for name in ("a", "b")}
+    with pytest.raises(AssertionError, match="in the order"):
+        run_hunts([Hunt(each, UNIT, found.main) for each in rules], found, Shuffled(rules), Silent())

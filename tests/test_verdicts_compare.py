@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
+from bisect_bot.cases.expected import read_expected
 from bisect_bot.model import Comparison, Tensor
 from bisect_bot.verdicts import Tolerance
 from bisect_bot.verdicts.compare import MAX_CHANNELS, compare, difference, elements
@@ -174,3 +176,40 @@ def test_a_difference_is_said_in_words_with_the_first_wrong_element() -> None:
     assert difference(one, other, TOLERANCE) == "y[1,1] is 5 instead of 4"
     assert difference(one, tensor([1]), TOLERANCE) == "y: shape [1] instead of [2, 2]"
     assert difference(tensor(True, "bool"), tensor(False, "bool"), TOLERANCE) == "y is 0 instead of 1"
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int32", "uint8", "bool", "float32", "float64", "int8"])
+def test_numbers_are_equal_whatever_type_they_came_in(dtype: str) -> None:
+    wish = Tensor("y", "float64", (2,), np.array([1.0, 0.0]).tobytes(), any_type=True)
+    array = np.array([[1, 0]], dtype)
+    assert compare(wish, Tensor("y", dtype, (1, 2), array.tobytes()), "s", TOLERANCE).matches
+    array = np.array([[1, 1]], dtype)
+    assert not compare(wish, Tensor("y", dtype, (1, 2), array.tobytes()), "s", TOLERANCE).matches
+
+
+@pytest.mark.parametrize(
+    ("expected", "dtype", "actual", "matches"),
+    [
+        ([128009, 15], "int64", [128009, 15], True),
+        ([128009, 15], "int64", [128010, 15], False),
+        ([128009.0, 15.0], "int32", [128010, 15], False),
+        ([128009, 15], "float32", [128010, 15], True),  # a float of its tolerance
+        ([2**53 + 1], "int64", [2**53 + 1], True),
+        ([2**53 + 1], "int64", [2**53 - 2], False),
+        ([2**53 + 1], "int64", [2**53], False),
+        ([2**64 - 1], "uint64", [2**64 - 1], True),
+        ([2**64 - 1], "uint64", [2**64 - 2], False),
+        ([2**64 - 1, 0], "int64", [-1, 0], False),
+        ([0.5, 3.0], "int32", [0, 3], False),
+        ([float("nan")], "int32", [0], False),
+    ],
+)
+def test_whole_numbers_are_compared_exactly_with_an_output_of_integers(
+    tmp_path: Path, expected: list[float], dtype: str, actual: list[int], matches: bool
+) -> None:
+    """From the JSON on: an integer that float64 does not hold stays what it is."""
+    text = json.dumps({"y": expected}).replace("NaN", '"NaN"')
+    (tmp_path / "expected.json").write_text(text)
+    ((wish,),) = (data_set.expected for data_set in read_expected(tmp_path, "case"))
+    came = Tensor("y", dtype, (1, len(actual)), np.array([actual], dtype).tobytes())
+    assert compare(wish, came, "s", TOLERANCE).matches is matches

@@ -197,3 +197,86 @@ def test_shares_above_a_threshold_are_said_where_they_differ() -> None:
 def test_a_threshold_that_names_an_output_goes_before_one_for_all() -> None:
     assert judged(parsed("", ">0.5", "y>0.1")).comparisons[0].foreground == (1.0, 1.0)
     assert judged(parsed("", "z>0.1")).comparisons[0].foreground is None
+
+
+FUSED = (Placement(CPU, ("Mod (m)",)), Placement(JSEP, ("Gemm (m/MatMulAddFusion)",)))
+
+
+@pytest.mark.parametrize(
+    ("operators", "counts", "placements", "outcome", "says"),
+    [
+        ("MatMul", {"MatMul": 1, "Add": 1, "Mod": 1}, FUSED, Outcome.GOOD, "output"),
+        ("MatMul,Add", {"MatMul": 1, "Add": 1, "Mod": 1}, FUSED, Outcome.GOOD, "output"),
+        ("MatMul", {"MatMul": 2, "Mod": 1}, FUSED, Outcome.SKIP, "does not say where 1 of 2 MatMul went"),
+        (
+            "MatMul",
+            {"MatMul": 1},
+            (Placement(CPU, ("FusedGemm (m)",)), Placement(JSEP, ("Mul (u)",))),
+            Outcome.BAD,
+            "MatMul on CPU",
+        ),
+        # The Gemm is the model's own.
+        ("MatMul", {"MatMul": 1, "Gemm": 1}, FUSED, Outcome.SKIP, "places no MatMul"),
+        (
+            "MatMul",
+            {"MatMul": 1, "Gemm": 1},
+            (Placement(CPU, ("Gemm (g)",)), Placement(JSEP, ("MatMul (m)",))),
+            Outcome.GOOD,
+            "output",
+        ),
+        (
+            "MatMul",
+            {"MatMul": 1, "Gemm": 1},
+            (Placement(CPU, ("Gemm (g)",)), Placement(JSEP, ("Gemm (h)",))),
+            Outcome.SKIP,
+            "does not say which Gemm was made of MatMul",
+        ),
+        # Two are in one node.
+        (
+            "ReduceMean",
+            {"ReduceMean": 2, "Mod": 1},
+            (Placement(CPU, ("Mod (m)",)), Placement(JSEP, ("LayerNormalization (n)",))),
+            Outcome.GOOD,
+            "output",
+        ),
+        ("Relu", {"Relu": 1, "Conv": 1}, (Placement(NATIVE, ("FusedConv (c)",)),), Outcome.GOOD, "output"),
+        ("Erf", {"Erf": 1}, (Placement(CPU, ("BiasGelu (b)",)), Placement(JSEP, ("Mul (u)",))), Outcome.BAD, "Erf on"),
+        ("MatMul", {"MatMul": 1}, (Placement(JSEP, ()),), Outcome.GOOD, "output"),
+    ],
+)
+def test_all_nodes_of_a_named_operator_are_accounted_for(
+    operators: str, counts: dict[str, int], placements: tuple[Placement, ...], outcome: Outcome, says: str
+) -> None:
+    seen = replace(SEEN, placements=placements)
+    verdict = judge(seen, CASE, TOLERANCES, RULES, parsed(f"webgpu:{operators}"), counts)
+    assert verdict.outcome is outcome, verdict
+    assert says in verdict.reason
+
+
+ON_CPU, ON_GPU = (Placement(CPU, ()),), (Placement(JSEP, ()),)
+SPLIT = (Placement(CPU, ("Shape (s)",)), Placement(JSEP, ("Conv (c)",)))
+
+
+@pytest.mark.parametrize(
+    ("placements", "outcome", "says"),
+    [
+        (SPLIT + ON_CPU, Outcome.GOOD, "output"),
+        (ON_CPU + SPLIT, Outcome.GOOD, "output"),
+        (SPLIT + SPLIT, Outcome.GOOD, "output"),
+        ((*SPLIT, Placement(CPU, ("Conv (c)",)), Placement(JSEP, ("Add (a)",))), Outcome.BAD, "Conv on CPU"),
+        (ON_CPU, Outcome.BAD, "Conv on CPU"),
+        (ON_GPU + ON_GPU, Outcome.GOOD, "output"),
+        (ON_CPU + ON_GPU, Outcome.SKIP, "does not say which session has Conv"),
+    ],
+)
+def test_the_sessions_of_a_script_are_kept_apart(
+    placements: tuple[Placement, ...], outcome: Outcome, says: str
+) -> None:
+    verdict = judged(parsed("webgpu:Conv"), *placements)
+    assert (verdict.outcome, says in verdict.reason) == (outcome, True), verdict
+
+
+def test_one_session_of_a_model_that_has_a_node_elsewhere_is_enough() -> None:
+    seen = replace(SEEN, placements=SPLIT + ON_CPU)
+    verdict = judge(seen, CASE, TOLERANCES, RULES, parsed("webgpu:Conv"), {"Conv": 1, "Shape": 1})
+    assert verdict.reason == "Conv on CPU, but webgpu was required"

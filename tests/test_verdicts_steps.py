@@ -263,3 +263,27 @@ def test_every_observation_has_a_verdict_that_can_be_printed(
     assert verdict.reason.isprintable()
     if verdict.signature is not None:
         assert verdict.signature.message.isprintable() and verdict.signature.when.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "same"),
+    [
+        (Failure.MISMATCH, "frame 13", "frame 17", True),
+        (Failure.MISMATCH, "created again, frame 13", "created again, frame 9", True),
+        (Failure.MISMATCH, "created again, frame 13", "frame 13", False),
+        (Failure.MISMATCH, "", "frame 13", False),
+        (Failure.MISMATCH, "run 2", "run 3", False),
+        (Failure.HANG, "frame 13", "frame 17", False),
+    ],
+)
+def test_values_that_drift_are_one_failure_at_whatever_frame_they_leave_the_tolerance(
+    kind: Failure, first: str, second: str, same: bool
+) -> None:
+    ends = [Signature(kind, "vad", "y: other values", when) for when in (first, second)]
+    assert ends[0].same_failure(ends[1]) is same
+
+
+def test_an_output_that_came_twice_says_nothing_of_the_build() -> None:
+    twice = Step("", ((tensor(ZERO), tensor(RIGHT)),))
+    verdict = judged(seen(twice))
+    assert (verdict.outcome, verdict.reason) == (Outcome.INFRA, "the page returned the output y twice")

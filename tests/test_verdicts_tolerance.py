@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from bisect_bot.errors import ConfigError
 from bisect_bot.model import Tensor
 from bisect_bot.paths import config_file
-from bisect_bot.verdicts import Tolerance, load_tolerances
+from bisect_bot.verdicts import Tolerance, Tolerances, load_tolerances
 from bisect_bot.verdicts.compare import compare
 from bisect_bot.verdicts.tolerance import floats_match
 
@@ -159,6 +160,36 @@ def test_sums_in_float16_that_lack_a_term_are_not_equal(terms: int) -> None:
     assert count_wrong(short, exact, SHIPPED.of("webgpu", "float16")) > 150
 
 
+@pytest.mark.parametrize("sentinel", [-65504.0, -10_000.0, -math.inf, -3.4e38])
+@pytest.mark.parametrize("share", [0.001, 0.7])
+@pytest.mark.parametrize("factor", [0.0, -7.0])
+def test_what_a_mask_leaves_does_not_widen_the_tolerance_of_the_values_around_it(
+    sentinel: float, share: float, factor: float
+) -> None:
+    tolerance = SHIPPED.for_half().of("webgpu")
+    expected = np.random.default_rng(0).standard_normal(1000)
+    masked = np.arange(1000) < share * 1000
+    expected[masked] = sentinel
+    wrong = np.where(masked, expected, factor * np.where(masked, 0, expected))
+    assert count_wrong(wrong, expected, tolerance) > 0.9 * (~masked).sum()
+    near = np.where(masked, expected, expected + 0.01)
+    assert count_wrong(near, expected, tolerance) == 0
+
+
+@pytest.mark.parametrize(
+    ("tolerances", "dtype", "expected", "actual"),
+    [
+        (SHIPPED.for_half(), "float32", 1e6, 65504.0),
+        (SHIPPED.for_half(), "float64", 1e6, 65504.0),
+        (SHIPPED, "float64", 1e300, 3.4028234663852886e38),
+    ],
+)
+def test_only_a_types_own_maximum_stands_for_more(
+    tolerances: Tolerances, dtype: str, expected: float, actual: float
+) -> None:
+    assert count_wrong(np.array([actual]), np.array([expected]), tolerances.of("webgpu", dtype)) == 1
+
+
 def test_float16_has_one_tolerance_on_every_backend_and_float32_that_of_its_backend() -> None:
     half = SHIPPED.of("wasm", "float16")
     assert half == SHIPPED.of("webgpu", "float16")
@@ -167,7 +198,9 @@ def test_float16_has_one_tolerance_on_every_backend_and_float32_that_of_its_back
 
 def test_a_model_that_computes_in_float16_is_no_more_exact_for_widening_at_its_end() -> None:
     widened = SHIPPED.for_half()
-    assert widened.of("webgpu", "float32") == widened.of("wasm", "float64") == SHIPPED.of("webgpu", "float16")
+    half = SHIPPED.of("webgpu", "float16")
+    for dtype, largest in (("float32", 3.4028234663852886e38), ("float64", sys.float_info.max)):
+        assert widened.of("webgpu", dtype) == replace(half, max_float=largest)
     assert widened.of("webgpu", "int64") == SHIPPED.of("webgpu", "int64")
 
 

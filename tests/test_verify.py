@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bisect_bot.cli.verify import claimed_options, verify_report
+from bisect_bot.cli.verify import _require_files, claimed_options, verify_report
 from bisect_bot.errors import CaseError, UsageError
 from bisect_bot.model import Case, Cell, Failure, Outcome, Signature, Trial, Verdict
 from bisect_bot.reports.claim import MAX_BYTES, Claim, ClaimedCell, read_claim
@@ -23,7 +24,8 @@ from tests.test_reports_samples import HOSTILE, SAMPLES, found_regression
 OCTOBER = "1.21.0-dev.20241024-d9ca84ef96"
 DECEMBER = "1.21.0-dev.20241205-d27fecd3d3"
 JANUARY = "1.21.0-dev.20250111-73f5b0c597"
-CLAIMED = ClaimedCell("demo", "webgpu", Outcome.GOOD, Outcome.BAD, Failure.MISMATCH, "values differ")
+FAILURE = Signature(Failure.MISMATCH, "demo", "values differ")
+CLAIMED = ClaimedCell("demo", "webgpu", Outcome.GOOD, Outcome.BAD, FAILURE)
 
 
 def report_of(
@@ -49,12 +51,15 @@ def test_a_report_of_ours_is_read(tmp_path: Path) -> None:
     claim = read_claim(written(tmp_path, to_json(found_regression())))
     assert (claim.old, claim.new) == (OCTOBER, DECEMBER)
     (cell,) = claim.cells
-    assert (cell.case, cell.old, cell.new, cell.kind) == (
-        "test_averagepool_2d_ceil",
-        Outcome.GOOD,
-        Outcome.BAD,
-        Failure.MISMATCH,
-    )
+    assert (cell.case, cell.old, cell.new) == ("test_averagepool_2d_ceil", Outcome.GOOD, Outcome.BAD)
+    assert cell.signature is not None and cell.signature.kind is Failure.MISMATCH
+
+
+def test_how_it_fails_is_read_with_the_time_when_it_begins(tmp_path: Path) -> None:
+    report = report_of()
+    report["cases"][0]["signature"] = {"kind": "mismatch", "case": "demo", "message": "y: all zero", "when": "run 2"}
+    (cell,) = read_claim(written(tmp_path, report)).cells
+    assert cell.signature == Signature(Failure.MISMATCH, "demo", "y: all zero", "run 2")
 
 
 @pytest.mark.parametrize("name", [name for name, report in SAMPLES.items() if report.result != "found"])
@@ -194,6 +199,37 @@ def test_what_is_seen_here_against_what_is_said_there(said: Outcome, here: list[
     assert why
 
 
+def failing(*signatures: Signature) -> list[Trial]:
+    """Runs of one revision that fail so."""
+    cell = Cell("demo", "chrome", "webgpu")
+    return [Trial("1", cell, n, Verdict(Outcome.BAD, "why", each)) for n, each in enumerate(signatures)]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "here", "answer", "words"),
+    [
+        (FAILURE, [replace(FAILURE, case="theirs")], Answer.AGREE, "as in the report:"),
+        (FAILURE, [replace(FAILURE, message="y: all zero")], Answer.CANNOT_TELL, "y: all zero.*instead.*values differ"),
+        (FAILURE, [replace(FAILURE, when="run 2")], Answer.CANNOT_TELL, "from run 2 on, instead of"),
+        (replace(FAILURE, when="run 2"), [FAILURE], Answer.CANNOT_TELL, "instead of .* from run 2 on"),
+        (FAILURE, [FAILURE, replace(FAILURE, kind=Failure.CRASH)], Answer.CANNOT_TELL, "mismatch .*; crash"),
+        (
+            Signature(Failure.KERNEL_ERROR, "demo", "AveragePool: ceil"),
+            [Signature(Failure.KERNEL_ERROR, "demo", "Softmax: oom")],
+            Answer.CANNOT_TELL,
+            "Softmax: oom.*instead of.*AveragePool: ceil",
+        ),
+        (None, [FAILURE], Answer.AGREE, "does not say how it fails"),
+        (None, [FAILURE, replace(FAILURE, message="other")], Answer.CANNOT_TELL, "different ways"),
+    ],
+)
+def test_another_failure_is_not_the_one_that_was_reported(
+    claimed: Signature | None, here: list[Signature], answer: Answer, words: str
+) -> None:
+    told, why = compare(replace(CLAIMED, signature=claimed), Outcome.BAD, failing(*here, here[0]))
+    assert (told, bool(re.search(words, why))) == (answer, True), why
+
+
 def test_one_contradiction_is_enough_and_no_answer_is_none() -> None:
     assert worst([Answer.AGREE, Answer.CANNOT_TELL, Answer.DISAGREE]) is Answer.DISAGREE
     assert worst([Answer.AGREE, Answer.CANNOT_TELL]) is Answer.CANNOT_TELL
@@ -224,6 +260,44 @@ def test_a_case_that_is_not_here_has_to_be_given(tmp_path: Path, case: str) -> N
     with pytest.raises(UsageError) as raised:
         verify_report(path)
     assert "--case" in raised.value.advice
+
+
+@pytest.mark.parametrize(
+    ("make", "case"),
+    [
+        (None, "/"),
+        (None, "."),
+        ("below/one/model.onnx", "."),
+        ("below/one/model.onnx", "below"),
+        ("below/one/model.onnx", "below/*"),
+        ("below/one/model.onnx", "~"),
+        ("cases.zip", "cases.zip"),
+        ("cases.ZIP", "./cases.ZIP"),
+        ("suite-test-list.jsonc", "suite-test-list.jsonc#webgpu"),
+    ],
+)
+@pytest.mark.parametrize("repo", [None, "."])
+def test_nothing_is_looked_for_by_a_strangers_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: str | None, case: str, repo: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if make:
+        (tmp_path / make).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / make).write_bytes(b"")
+    path = written(tmp_path, report_of(command=f"bisect-bot run --good 1 --bad 2 --case '{case}'"))
+    with pytest.raises(UsageError, match="the report's case") as raised:
+        verify_report(path, repo=repo)
+    assert "--case" in raised.value.advice
+
+
+@pytest.mark.parametrize("case", ["one", "one/model.onnx", "ops.jsonc#add", "builtin:demo", "script", "HEAD:ops.jsonc"])
+def test_a_strangers_case_that_is_here_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("one/model.onnx", "ops.jsonc", "script/repro.mjs"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    _require_files([case], Claim("1", "2", (CLAIMED,), {}, 0, ""), "." if ":" in case else None)
 
 
 @pytest.mark.network

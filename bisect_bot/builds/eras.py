@@ -157,11 +157,17 @@ def crossings(versions: Sequence[str], backend: str, wish: str = "default") -> t
         except BuildUnusable:
             continue
     return tuple(
-        f"{old} runs {_WHO[before.implementation]} ({before.file}), {new} {_WHO[after.implementation]} "
-        f"({after.file}): verdicts on the two sides compare different implementations of {backend}."
+        f"{old} runs {_who(before, after)}, {new} {_who(after, before)}: "
+        f"verdicts on the two sides compare different implementations of {backend}."
         for (old, before), (new, after) in pairwise(loaded)
         if before.implementation != after.implementation
     )
+
+
+def _who(mine: Bundle, other: Bundle) -> str:
+    """Who computes, and in which file where that differs too."""
+    name = _WHO[mine.implementation]
+    return name if mine.file == other.file else f"{name} ({mine.file})"
 
 
 def _parse(version: str) -> semver.Version:

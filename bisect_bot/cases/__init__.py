@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +27,7 @@ from bisect_bot.cases.tree import tree_source
 from bisect_bot.errors import CaseError
 from bisect_bot.model import Case, CaseKind
 
-__all__ = ["Making", "demo", "describe", "load", "load_all", "load_between", "load_pinned", "smoke"]
+__all__ = ["Making", "demo", "describe", "load", "load_all", "load_between", "load_pinned", "smoke", "told_apart"]
 
 _SHOWN_OPERATORS = 6
 _BUILTIN: Mapping[str, Callable[[Path], Case]] = {"builtin:smoke": smoke, "builtin:demo": demo}
@@ -56,7 +57,8 @@ def load_all(texts: Sequence[str], making: Making) -> tuple[Case, ...]:
     `x.jsonc#name`, `suite-test-list.jsonc#backend`, one of these in a clone (`REV:path`), a script `repro.mjs`, a
     pattern of any of these, `builtin:smoke` or `builtin:demo`.
     A name in `making.dims` must be a free dimension of at least one of them. Two different cases of the same name
-    are told apart by the beginning of their digest (`name@1a2b3c4d`). Raises CaseError for a case that cannot be
+    are told apart by the beginning of their digest (`name@1a2b3c4d`), and by a number where that is the same, as for
+    one test of two manifests, whose pages differ (`name@1a2b3c4d-2`). Raises CaseError for a case that cannot be
     read or run, for a name in `dims` that none has, and for `frames` of what cannot be run by frames; DiskFull when
     no space is left.
     """
@@ -74,7 +76,7 @@ def load_all(texts: Sequence[str], making: Making) -> tuple[Case, ...]:
                 f"{one_line(case.name)} cannot be run by frames: it is no model and no folder with data sets",
                 "leave out --frames and --feed, or name a model",
             )
-    return _told_apart(tuple({(case.name, case.digest, case.page): case for case in made}.values()))
+    return told_apart(tuple({(case.name, case.digest, case.page): case for case in made}.values()))
 
 
 def describe(case: Case) -> str:
@@ -126,8 +128,16 @@ def _source(text: str) -> Source:
     )
 
 
-def _told_apart(cases: tuple[Case, ...]) -> tuple[Case, ...]:
-    names = [case.name for case in cases]
-    return tuple(
-        replace(case, name=f"{case.name}@{case.digest[:8]}") if names.count(case.name) > 1 else case for case in cases
-    )
+def told_apart(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    """`cases` with names that are each of one of them alone: by its name a case's verdicts are known."""
+    count = Counter(case.name for case in cases)
+    taken = {name for name, times in count.items() if times == 1}
+    named = []
+    for case in cases:
+        if count[case.name] > 1:
+            wish = f"{case.name}@{case.digest[:8]}"
+            wishes = itertools.chain([wish], (f"{wish}-{number}" for number in itertools.count(2)))
+            case = replace(case, name=next(name for name in wishes if name not in taken))  # noqa: PLW2901
+            taken.add(case.name)
+        named.append(case)
+    return tuple(named)

@@ -4,7 +4,8 @@ It holds a value, or an object that names values as the script does. A value is 
 or `{"dtype": "float32", "shape": [2, 3], "data": […]}`, whose data is in C order, flat or nested. NaN and the
 infinities are the strings "NaN", "Infinity" and "-Infinity". A value that is not named is called `result`, as one
 that the script returns alone. Without a dtype, values are compared as numbers, whatever type the output has
-(`float64` here); a number or a flat array says nothing of the shape either.
+(`float64` here, `int64` or `uint64` for whole numbers that need it), whole numbers with an integer output exactly; a
+number or a flat array says nothing of the shape either.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bisect_bot.cases.element_types import ElementType, check_size, named_type
 from bisect_bot.cases.files import read
@@ -26,7 +28,10 @@ EXPECTED = "expected.json"
 UNNAMED = "result"
 MAX_BYTES = 2**28
 MAX_RANK = 32
+EXACT = 2**53
+"""From here on float64 does not tell all integers apart."""
 _TENSOR_KEYS = {"dtype", "shape", "data"}
+_FORM = 'for example {"y": {"dtype": "float32", "shape": [2], "data": [1, 2]}}, or {"y": [1, 2]}'
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -47,7 +52,7 @@ def read_expected(folder: Path, label: str) -> tuple[DataSet, ...]:
         tensors = tuple(_tensor(name, item, f"{where}: {name}") for name, item in named.items())
     # UnicodeDecodeError and JSONDecodeError are ValueErrors; a number of very many digits is one too.
     except (ValueError, OverflowError, RecursionError) as error:
-        raise CaseError(f"{one_line(where)} does not fit: {one_line(error)}", "see the README for its form") from error
+        raise CaseError(f"{one_line(where)} does not fit: {one_line(error)}", _FORM) from error
     if not tensors:
         raise CaseError(f"{one_line(where)} names no value", "remove it when there is nothing to compare")
     return (DataSet("script", (), tensors),)
@@ -62,8 +67,22 @@ def _tensor(name: str, value: object, where: str) -> Tensor:
         if not _is_tensor(value):
             raise CaseError(f"{one_line(where)} must have the keys dtype, shape and data, and no other")
         return _typed(name, value, where)
-    array = np.array(_numbers(value), dtype="<f8")
-    return Tensor(name, "float64", array.shape, array.tobytes())
+    numbers = _numbers(value)
+    array = np.array(numbers, dtype="<f8")
+    kind = _holds(np.array(numbers, dtype=object)) if np.any(np.abs(array) >= EXACT) else "float64"
+    exact = array if kind == "float64" else np.array(numbers, dtype=np.dtype(kind).newbyteorder("<"))
+    return Tensor(name, kind, array.shape, exact.tobytes(), any_type=True)
+
+
+def _holds(numbers: NDArray[np.object_]) -> str:
+    """The type that holds all of `numbers`: one of 64-bit integers where they fit in it, else float64."""
+    values = numbers.ravel().tolist()
+    if all(isinstance(each, int) for each in values):
+        for name in ("int64", "uint64"):
+            limits = np.iinfo(name)
+            if limits.min <= min(values) and max(values) <= limits.max:
+                return name
+    return "float64"
 
 
 def _typed(name: str, value: dict[str, Any], where: str) -> Tensor:

@@ -83,7 +83,7 @@ def _script(home: Path, name: str, record: dict[str, str]) -> Case:
         data_sets=read_expected(home / _FILES, name),
         reference=record["reference"],
         kind=CaseKind.SCRIPT,
-        page=f"script {home.name}",
+        page=f"script {home.name} {name}",
     )
 
 

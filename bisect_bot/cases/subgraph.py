@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto, helper, numpy_helper
 
+from bisect_bot.cases.anonymous import without_texts
 from bisect_bot.cases.bare import fill_outputs
 from bisect_bot.cases.element_types import element_type
 from bisect_bot.cases.folder import MODEL
@@ -42,24 +43,79 @@ class Trace:
 
     def moving(self) -> tuple[int, ...]:
         """The indices of the nodes that depend on an input: only they can compute anything wrong."""
-        return tuple(i for i, node in enumerate(self.nodes) if not set(node.output) <= self.constants)
+        return tuple(i for i, node in enumerate(self.nodes) if not set(filter(None, node.output)) <= self.constants)
+
+    def pieces(self) -> tuple[tuple[int, int], ...]:
+        """The smallest runs of nodes that can be cut out, (first, last): mostly one of the `moving` each.
+
+        What a node gives that is no tensor of numbers (a sequence, texts) glues it to all nodes up to the last that
+        takes it.
+        """
+        last_use = {name: i for i, node in enumerate(self.nodes) for name in _taken([node])}
+        glued = [
+            (i, last_use[name])
+            for i, node in enumerate(self.nodes)
+            for name in node.output
+            if name in last_use and not is_tensor(self.values.get(name))
+        ]
+        pieces: list[tuple[int, int]] = []
+        for i in self.moving():
+            if pieces and any(begin < i <= end for begin, end in glued):
+                pieces[-1] = (pieces[-1][0], i)
+            else:
+                pieces.append((i, i))
+        return tuple(pieces)
 
 
-def trace(case: Case) -> Trace:
-    """Everything that onnxruntime on the CPU computes for the first data set of `case`.
+def is_tensor(value: NDArray[np.generic] | None) -> bool:
+    """Whether `value` is a tensor of numbers, which can be passed to a model."""
+    return value is not None and value.dtype.kind != "O"
 
-    Raises CaseError when it is a script or a sequence of frames, or when onnxruntime cannot run it.
+
+def refuse_indivisible(case: Case) -> None:
+    """Raises CaseError for a case that is no model by itself: a script, a recurrent run, a test of a manifest."""
+    name = one_line(case.name)
+    why = (
+        "a script, not a model"
+        if case.kind is not CaseKind.MODEL
+        else "run frame by frame"
+        if case.feed
+        else "a test of a manifest"
+        if case.page
+        else "a case without inputs and outputs"
+        if not case.data_sets
+        else ""
+    )
+    if why:
+        raise CaseError(f"{name} cannot be taken apart: it is {why}", "name a model or an ONNX test folder")
+
+
+def trace(case: Case, data_set: int = 0) -> Trace:
+    """Everything that onnxruntime on the CPU computes for the data set of `case` with this index.
+
+    Raises CaseError as `refuse_indivisible`, and when onnxruntime cannot run it.
     """
-    if case.kind is not CaseKind.MODEL or case.feed or not case.data_sets:
-        raise CaseError(f"{one_line(case.name)} is not one model with inputs", "name a model or an ONNX test folder")
+    refuse_indivisible(case)
     model = onnx.load(case.model)
-    feeds = {tensor.name: tensor.array() for tensor in case.data_sets[0].inputs}
+    feeds = {tensor.name: tensor.array() for tensor in case.data_sets[data_set].inputs}
     # The first as the reference keeps it: what a graph calls itself is nobody's business in a report.
     initial = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    initial |= {sparse.values.name: _dense(sparse) for sparse in model.graph.sparse_initializer}
     with scratch() as place:
         values = every_value(model, feeds, place.path / MODEL, case.name)
-    constants = _constants(model.graph, initial)
+    constants = _constants(model.graph, initial, values)
     return Trace(model, {**initial, **feeds, **values}, constants)
+
+
+def _dense(sparse: SparseTensorProto) -> NDArray[np.generic]:
+    """The tensor that `sparse` stands for; onnx.proto: its indices are linear, or one row of coordinates each."""
+    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    dense = np.zeros(tuple(sparse.dims), values.dtype)
+    if indices.ndim == 1:
+        dense.reshape(-1)[indices] = values
+    else:
+        dense[tuple(indices.T)] = values
+    return dense
 
 
 def part(traced: Trace, first: int, last: int, destination: Path, label: str) -> str:
@@ -76,7 +132,7 @@ def part(traced: Trace, first: int, last: int, destination: Path, label: str) ->
     outside = {name for i, node in enumerate(traced.nodes) if not first <= i <= last for name in _taken([node])}
     outside |= {value.name for value in traced.model.graph.output}
     outputs = [name for name in dict.fromkeys(n for node in nodes for n in node.output) if name and name in outside]
-    unknown = [name for name in (*inputs, *outputs) if name not in traced.values]
+    unknown = [name for name in (*inputs, *outputs) if not is_tensor(traced.values.get(name))]
     if unknown or not outputs:
         raise CaseError(
             f"{one_line(label)}: {one_line(', '.join(unknown) or 'no output')} cannot be passed as a tensor"
@@ -98,6 +154,7 @@ def part(traced: Trace, first: int, last: int, destination: Path, label: str) ->
         opset_imports=list(traced.model.opset_import),
         functions=list(traced.model.functions),
     )
+    without_texts(model)
     return write(model, {name: traced.values[name] for name in inputs}, destination, label)
 
 
@@ -115,34 +172,13 @@ def write(model: ModelProto, feeds: Values, destination: Path, label: str) -> st
     return fill_outputs(destination, tuple(inputs), label)
 
 
-def without_secrets(traced: Trace, folder: Path, destination: Path, label: str, seed: int) -> str:
-    """Writes the case in `folder` with random floats in the place of its inputs and weights to `destination`.
-
-    What is not floating point stays: indices, shapes and axes mean something. So do scalars and single values, which
-    are rarely weights. Returns who computed the expected outputs; raises CaseError when it cannot be run.
-    """
-    model = onnx.load(folder / MODEL)
-    generator = np.random.default_rng(seed)
-
-    def like(array: NDArray[np.generic]) -> NDArray[np.generic]:
-        if array.dtype.kind != "f" or array.size < 2:
-            return array
-        spread = float(np.nanstd(array.astype(np.float64))) or 1.0
-        return (generator.standard_normal(array.shape) * spread).astype(array.dtype)
-
-    for tensor in model.graph.initializer:
-        tensor.CopyFrom(numpy_helper.from_array(like(numpy_helper.to_array(tensor)), tensor.name))
-    feeds = {value.name: like(traced.values[value.name]) for value in model.graph.input}
-    return write(model, feeds, destination, label)
-
-
-def _constants(graph: GraphProto, initial: Values) -> frozenset[str]:
-    """The names of all values that do not depend on an input of the graph."""
+def _constants(graph: GraphProto, initial: Values, values: Values) -> frozenset[str]:
+    """The names of all tensors that do not depend on an input of the graph; `values` are those that nodes give."""
     constants = set(initial) - {value.name for value in graph.input}
     for node in graph.node:
         random = node.op_type.startswith(("Random", "Bernoulli", "Multinomial"))
         if not random and all(name in constants for name in _taken([node])):
-            constants.update(name for name in node.output if name)
+            constants.update(name for name in node.output if name in values)
     return frozenset(constants)
 
 
@@ -153,6 +189,7 @@ def _taken(nodes: Iterator[NodeProto] | tuple[NodeProto, ...] | list[NodeProto])
         for attribute in node.attribute:
             for graph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
                 own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+                own |= {sparse.values.name for sparse in graph.sparse_initializer}
                 own |= {name for inner in graph.node for name in inner.output}
                 yield from (name for name in _taken(list(graph.node)) if name not in own)
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from bisect_bot import __version__, bootstrap
 from bisect_bot.cli import check, demo, doctor, matrix, minimise, report, resume, run, sessions, verify, versions
+from bisect_bot.cli.console import PatientConsole
 from bisect_bot.errors import BisectBotError, CheckExit, Exit
 from bisect_bot.reports.escaping import line
 
@@ -100,7 +100,7 @@ def _run(words: list[str], is_check: bool) -> int:
 
 def complain(problem: str, advice: str = "") -> None:
     """Prints an error on stderr as one line, and on a second one what to do."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = PatientConsole(stderr=True, soft_wrap=True)
     console.print(Text("error: ", style="bold red").append(line(problem), style="default"))
     if advice:
         console.print(Text(line(advice)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
-from bisect_bot.errors import Exit
+from bisect_bot.cli.console import PatientConsole, print_patiently
+from bisect_bot.errors import Exit, UsageError
 from bisect_bot.model import Report, Result
 from bisect_bot.reports.files import write
 from bisect_bot.reports.json_report import dumps
@@ -27,8 +28,15 @@ SESSION = "{session}"
 
 
 def out_folder(out: Path | None) -> str:
-    """The folder of `--out` as an absolute path; unless told, one below the current folder by the session's name."""
-    return str((out or Path(DEFAULT_OUT) / SESSION).absolute())
+    """The folder of `--out` as an absolute path; unless told, one below the current folder by the session's name.
+
+    Raises UsageError when nothing could be written there: better now than after the search.
+    """
+    folder = (out or Path(DEFAULT_OUT) / SESSION).absolute()
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise UsageError(f"no reports can be written to {folder}: {there} is not writable", "Name another --out.")
+    return str(folder)
 
 
 def finish(report: Report, out: str | None, *, as_json: bool) -> None:
@@ -36,9 +44,9 @@ def finish(report: Report, out: str | None, *, as_json: bool) -> None:
     folder = Path((out or out_folder(None)).replace(SESSION, report.session))
     written = write(report, folder)
     if as_json:
-        typer.echo(dumps(report))
+        print_patiently(dumps(report).rstrip("\n"))
     else:
-        console = Console(highlight=False)
+        console = PatientConsole()
         console.print(summary(report), crop=False)
         console.print(f"report: {written[1]}", soft_wrap=True, markup=False)
     raise typer.Exit(STATUS[report.result])

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from bisect_bot.cases.anonymous import SMALL
 from bisect_bot.cli import options
 from bisect_bot.cli.show import LiveView
 from bisect_bot.reports.escaping import line
@@ -57,12 +58,26 @@ def told(found: Minimised, at: str, backend: str) -> list[str]:
     count = found.last - found.first + 1
     part = f"node {found.first + 1}" if count == 1 else f"nodes {found.first + 1} to {found.last + 1}"
     lines = [
-        f"{part} of {found.nodes} ({', '.join(found.operators)}): {line(found.verdict.reason)}",
-        "inputs and weights are random: the model's own are not needed to show it"
-        if found.anonymous
-        else "inputs and weights are the model's own: with random ones it does not fail",
+        f"{part} of {found.nodes} ({line(', '.join(found.operators))}): {line(found.verdict.reason)}",
+        values(found),
     ]
+    if count > 1 and count == found.nodes:
+        lines.append("this is the whole model: no smaller part of it fails")
+    if found.untested:
+        lines.append(f"{found.untested} of its nodes could not be run alone")
     if found.others:
         lines.append(f"also failing alone: {line(', '.join(found.others))}")
     other = f" --backend {backend}" if backend != "webgpu" else ""
     return [*lines, f"written: {found.folder}", f"try it: bisect-bot check {at} --case {found.folder}{other}"]
+
+
+def values(found: Minimised) -> str:
+    """Whose the inputs, weights and names of the part are, in a line."""
+    if not found.random:
+        return "inputs, weights and names are the model's own: with random ones it does not fail"
+    if found.left:
+        return f"inputs and weights are random, but these are the model's own still: {line('; '.join(found.left))}"
+    return (
+        "inputs and weights are random and names neutral: the model's own are not needed to show it "
+        f"(up to {SMALL} integers at once, such as shapes, and the operators' options stay)"
+    )

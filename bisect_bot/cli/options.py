@@ -210,6 +210,8 @@ class CaseOptions:
             )
         if self.feed and not self.frames:
             raise UsageError("--feed needs --frames", "For example: --frames 13 --feed stateN=state")
+        if self.initial_state != "given" and not self.feed:
+            raise UsageError("--initial-state needs --feed", "For example: --frames 13 --feed stateN=state")
         try:
             re.compile(self.adapter)
         except re.error as error:

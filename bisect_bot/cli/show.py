@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from bisect_bot.cli.console import PatientConsole
 from bisect_bot.model import Adapter, Outcome, Trial
 from bisect_bot.reports.escaping import line, shorten
 from bisect_bot.targets.provision import ask_at_terminal
@@ -23,7 +24,7 @@ class LiveView:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self.console = console or PatientConsole(stderr=True, soft_wrap=True)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -67,7 +68,7 @@ class LiveView:
 
     def using(self, target: str, adapter: Adapter | None) -> None:
         """Prints which browser and adapter are used."""
-        self.say(f"using {target}, adapter: {adapter or 'none needed'}")
+        self.say(f"using {target}, adapter: {adapter or 'none'}")
 
     def tried(self, trial: Trial) -> None:
         """Prints a verdict."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import shlex
-from dataclasses import asdict, fields, replace
-from pathlib import Path
+from dataclasses import fields, replace
+from pathlib import Path, PurePath
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from bisect_bot.cases.folder import MODEL
+from bisect_bot.cases.script import SCRIPT
 from bisect_bot.cli import options, run
 from bisect_bot.cli.show import LiveView
 from bisect_bot.errors import Exit, UsageError
@@ -169,7 +172,8 @@ def to_json(found: Verification) -> dict[str, Any]:
                 "answer": found.of(revision)[0].value,
                 "cells": [
                     {
-                        **{key: value for key, value in asdict(finding.cell).items() if key in ("case", "backend")},
+                        "case": finding.cell.case,
+                        "backend": finding.cell.backend,
                         "target": finding.target,
                         "said": finding.said.value,
                         "answer": finding.answer.value,
@@ -190,22 +194,35 @@ def _why(finding: Finding) -> str:
 
 
 def _require_files(cases: list[str], claim: Claim, repo: str | None) -> None:
-    """Raises UsageError when a case of the report is a file that is not here, or a pattern of a stranger.
+    """Raises UsageError when a case of the report is not one file or folder with a case that is here.
 
-    `REV:path` is looked for in the clone `repo`, where one was named.
+    A stranger wrote these: nothing is looked for below folders, in archives, or by patterns and lists. `REV:path` is
+    looked for in the clone `repo`, where one was named.
     """
+    names = ", ".join(dict.fromkeys(cell.case for cell in claim.cells))
+    advice = f"Give the files of {shorten(names, 200)} with --case."
     for text in cases:
-        if not text or text.startswith("builtin:") or (repo and ":" in text):
-            continue
-        try:
-            # On Windows a path that begins so makes it log in to a stranger's server.
-            there = not text.startswith(("\\\\", "//")) and Path(text.partition("#")[0]).exists()
-        except (OSError, ValueError):
-            there = False
-        if not there:
-            names = ", ".join(dict.fromkeys(cell.case for cell in claim.cells))
-            advice = f"Give the files of {shorten(names, 200)} with --case."
-            raise UsageError(f"the report's case {shorten(text, 200)} is not here", advice)
+        if text and not text.startswith("builtin:") and (why := _not_taken(text, repo)):
+            raise UsageError(f"the report's case {shorten(text, 200)} {why}", advice)
+
+
+def _not_taken(text: str, repo: str | None) -> str:
+    """Why the case `text` of a stranger's report is not looked at; empty where it is."""
+    file = text.partition("#")[0]
+    if glob.has_magic(file):
+        return "is a pattern"
+    if PurePath(file).name.lower().startswith("suite-test-list"):
+        return "is a list of many"
+    try:
+        # On Windows a path that begins so makes it log in to a stranger's server.
+        path = None if text.startswith(("\\\\", "//")) else Path(file).expanduser()
+        if path is not None and path.is_dir():
+            return "" if any((path / name).is_file() for name in (MODEL, SCRIPT)) else "is a folder without a case"
+        if path is not None and path.is_file():
+            return "is an archive" if path.suffix.lower() == ".zip" else ""
+    except (OSError, ValueError, RuntimeError):
+        return "is not here"
+    return "" if repo and ":" in text else "is not here"
 
 
 def _words(value: object) -> str:

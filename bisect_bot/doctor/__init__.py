@@ -29,7 +29,7 @@ def examine(repo: Path | None = None, doing: Callable[[str], None] = lambda _: N
         ("shared-memory", places.shared_memory, False),
     ]
     if repo is not None:
-        looks.append(("repo", partial(places.clone, repo), True))
+        looks.append(("repo", partial(places.clone, repo), False))
     found: list[Item] = []
     for key, look, needed in looks:
         doing(f"looking at: {key}")

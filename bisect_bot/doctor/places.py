@@ -52,7 +52,7 @@ def disks() -> Iterator[Item]:
     ):
         there = next(path for path in (folder, *folder.parents) if path.exists())
         free = shutil.disk_usage(there).free
-        writable = os.access(there, os.W_OK)
+        writable = there.is_dir() and os.access(there, os.W_OK)
         state = State.OK if writable and free >= ENOUGH[key] else State.WARNING
         state = State.MISSING if not writable or free < LEAST[key] else state
         told = f"{folder}, {free / 1e9:.1f} GB free" if writable else f"{folder} cannot be written"
@@ -118,7 +118,7 @@ def clone(repo: Path) -> Iterator[Item]:
         shallow = git.read("rev-parse", "--is-shallow-repository").strip() == "true"
         partial = bool(git.read("config", "--get-regexp", r"^remote\..*\.promisor$", may_fail=True))
     except UsageError as error:
-        yield Item(key="repo", state=State.MISSING, value=str(error), means=means, do=error.advice, needed=True)
+        yield Item(key="repo", state=State.MISSING, value=str(error), means=means, do=error.advice)
         return
     kinds = [word for word, there in (("shallow", shallow), ("some blobs are missing", partial)) if there]
     known = "" if ours else ", no onnxruntime (it has no js/web/lib)"
@@ -128,6 +128,5 @@ def clone(repo: Path) -> Iterator[Item]:
         value=f"{repo}, at {head[0][:10]} of {head[1]}{known}{''.join(f', {kind}' for kind in kinds)}",
         means=means,
         do="Fetch all of it: git fetch --unshallow" if shallow else "" if ours else "Name a clone with --repo.",
-        needed=True,
         details={"head": head[0], "date": head[1], "shallow": shallow, "partial": partial},
     )

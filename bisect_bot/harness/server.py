@@ -22,6 +22,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 WEB = Path(__file__).resolve().parent / "web"
 MAX_BODY = 2**31
+SECRET = "Bisect-Bot-Secret"
+"""The header with which a page proves that it is our page speaking, and no script of a user's in it."""
 # Not from the system's tables: on Windows the registry may say that .js is text/plain.
 MIME_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -71,6 +73,7 @@ class HarnessServer:
     assets: Mapping[int, Path] = field(default_factory=dict)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     port: int = 0
+    _secrets: dict[str, str] = field(default_factory=dict)
     _messages: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     _runner: web.AppRunner | None = None
 
@@ -138,9 +141,18 @@ class HarnessServer:
             frame = decode(await request.read())
         except FrameError as error:
             return web.Response(status=400, text=f"{error}\n")
+        page, greets = str(frame.header.get("page")), frame.header.get("kind") == "hello"
+        given, known = request.headers.get(SECRET, ""), self._secrets.get(page)
+        if not greets and (known is None or not secrets.compare_digest(given.encode(), known.encode())):
+            return web.Response(status=403, text="not the secret of this page\n")
         message = Message(frame, asyncio.get_running_loop().create_future())
         await self._messages.put(message)
-        return web.Response(body=await message._answer, content_type="application/octet-stream")
+        answer = await message._answer
+        # Only the greeting that is answered gets a secret: nobody answers one that comes in the middle of a case.
+        headers = {}
+        if greets:
+            headers[SECRET] = self._secrets[page] = secrets.token_urlsafe(16)
+        return web.Response(body=answer, headers=headers, content_type="application/octet-stream")
 
 
 def _file(root: Path, name: str) -> web.StreamResponse:

@@ -17,6 +17,7 @@ from bisect_bot.model import Revision
 _DEV = re.compile(r"-dev\.(\d{8})-([0-9a-f]{7,40})$")
 _SHA = re.compile(r"[0-9a-f]{7,40}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+LATEST = "latest"
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 _SHOWN = 8
 
@@ -93,8 +94,8 @@ def resolve(text: str, builds: Sequence[Revision]) -> Revision:
     """The build that `text` means, of `builds` in order.
 
     It may be a version (`v1.20.1` too), the beginning of just one version, at least 7 digits of a build's commit,
-    or a day (`2024-11-07`: the last build of main on or before it). Raises UnknownRevision for anything else and
-    for what fits several builds, with what may have been meant.
+    a day (`2024-11-07`: the last build of main on or before it), or `latest` (the newest build of main). Raises
+    UnknownRevision for anything else and for what fits several builds, with what may have been meant.
     """
     word = text.strip()
     name = word[1:] if re.match(r"[vV]\d", word) else word
@@ -103,6 +104,8 @@ def resolve(text: str, builds: Sequence[Revision]) -> Revision:
     exact = [r for r in builds if r.version == name]
     if exact:
         return exact[0]
+    if word.lower() == LATEST:
+        return next(r for r in reversed(builds) if r.on_main is not False)
     if _DATE.fullmatch(word):
         return _on_day(word, builds)
     # "1.24.0" names a release, even one that does not exist: it is no beginning of a dev build before it.
@@ -130,13 +133,16 @@ def _on_day(word: str, builds: Sequence[Revision]) -> Revision:
 
 def _suggestion(name: str, builds: Sequence[Revision]) -> str:
     names = [r.version for r in builds if r.version]
+    if name.lower() in ("main", "master", "head", "newest"):
+        return f"The newest build of main is called {LATEST!r}; `bisect-bot versions` lists all."
     close = difflib.get_close_matches(name, names, n=_SHOWN, cutoff=0.6)
     listed = "`bisect-bot versions` lists them."
     return f"Close to it: {', '.join(close)}. {listed}" if close else listed
 
 
 def _list(matches: Sequence[Revision]) -> str:
-    names = [r.version or r.id for r in matches]
+    # Releases first: whoever types "1.20" most likely means one.
+    names = sorted((r.version or r.id for r in matches), key=lambda name: _RELEASE.fullmatch(name) is None)
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 

@@ -94,13 +94,15 @@ class Tensor:
     """A named tensor. `dtype` is onnxruntime-web's name of the element type (`float32`, `int64`, `bool`, …).
 
     `data` holds the elements little-endian in C order; 4-bit types are packed two to a byte, `bool` is one
-    byte an element, `float16` two.
+    byte an element, `float16` two. With `any_type`, of expected outputs, the elements stand for numbers, whatever
+    type the output has; `dtype` is then one that holds them all.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     data: bytes = field(repr=False)
+    any_type: bool = False
 
     def array(self) -> NDArray[np.generic]:
         """The elements as a read-only array of `shape`. Raises ValueError when `data` has another length."""
@@ -196,8 +198,9 @@ class Target:
     """A browser runtime that was found on this machine, with what distinguishes its results from another's.
 
     `product` is what the browser calls itself (`Chromium`, `Google Chrome`, `Microsoft Edge`), empty where it does
-    not say. `flags` names the set of command-line flags in use and `extra_args` what the user added to them. A verdict
-    is reused only for an equal `fingerprint`.
+    not say. `flags` names the set of command-line flags in use and `extra_args` what the user added to them;
+    `chosen_by` is whatever else decides which GPU is used: what those flags are, and the environment. A verdict is
+    reused only for an equal `fingerprint`.
     """
 
     name: str
@@ -209,13 +212,14 @@ class Target:
     adapter: Adapter | None = None
     extra_args: tuple[str, ...] = ()
     product: str = ""
+    chosen_by: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
         """Hex digest of all that may change a verdict, readable without starting the browser."""
         parts = [self.name, self.executable, self.version, self.platform, self.flags, self.wish, *self.extra_args]
         driver = self.adapter.driver if self.adapter else None
-        return hashlib.sha256(json.dumps([*parts, str(self.adapter), driver]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([*parts, str(self.adapter), driver, self.chosen_by]).encode()).hexdigest()
 
 
 # --- probes -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pydantic
@@ -75,7 +75,7 @@ class PostedProgress(pydantic.BaseModel):
 
 
 class PostedResult(pydantic.BaseModel):
-    """One result of a `results` frame. `steps` are those that no progress told of; `placed` are lines of the log."""
+    """The header of a `result` frame. `steps` are those that no progress told of; `placed` are lines of the log."""
 
     index: int
     ending: Ending
@@ -89,18 +89,6 @@ class PostedResult(pydantic.BaseModel):
     adapter: PostedAdapter | None
     found: PostedAdapter | None
     providers: tuple[tuple[str, ...], ...] = ()
-
-
-def results_in(frame: Frame) -> Iterator[Frame]:
-    """The results in a `results` frame, each as a frame with its own blobs. What is no result becomes an empty one."""
-    results = frame.header.get("results")
-    offset = 0
-    for result in results if isinstance(results, list) and results else [{}]:
-        header = result if isinstance(result, dict) else {}
-        count = header.get("blob_count")
-        end = offset + count if isinstance(count, int) and count >= 0 else offset
-        yield Frame(header, frame.blobs[offset:end])
-        offset = end
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +118,13 @@ def decode_result(
         posted = PostedResult.model_validate(frame.header)
         if posted.index != index:
             raise ValueError(f"the answer is for case {posted.index}, not {index}")
+        if posted.ending is Ending.ERROR and not posted.errors:
+            raise ValueError("it ended with an error, and names none")
         steps = _steps(posted.steps, frame, before.steps)
     except ValueError as error:
-        return replace(blank, errors=(PageError(Stage.HARNESS, f"the page's answer makes no sense: {error}"),))
+        return replace(
+            blank, errors=(PageError(Stage.HARNESS, f"the page's answer makes no sense: {reason_of(error)}"),)
+        )
     # The adapter of the device in use; before there is one, the adapter that was found.
     adapter = posted.adapter or posted.found
     driver = blank.adapter.driver if blank.adapter else None
@@ -149,6 +141,14 @@ def decode_result(
         adapter=adapter.to_adapter(config, driver) if adapter else None,
         providers=posted.providers,
     )
+
+
+def reason_of(error: ValueError) -> str:
+    """What does not fit in a frame, on one line: of all that pydantic has to say of one, the first."""
+    if not isinstance(error, pydantic.ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _steps(posted: Sequence[PostedStep], frame: Frame, before: tuple[Step, ...]) -> tuple[Step, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bisect_bot.model import Observation, PageError, Plan, Step
+from bisect_bot.model import Ending, Observation, PageError, Plan, Stage, Step
 
 CREATE, RUN, RELEASE = "create", "run", "release"
 OWN, OTHER = "1", "other"
@@ -75,7 +75,7 @@ def step_in_page(step: str, page: int) -> str:
 def merge_pages(pages: list[Observation]) -> Observation:
     """One observation of what the same case did in one page after the other.
 
-    It ends as the last page did; placements are those of the first. Steps and errors are named after their page.
+    It ends as the last page did; placements are those of all pages. Steps and errors are named after their page.
     """
     if len(pages) == 1:
         return pages[0]
@@ -89,8 +89,18 @@ def merge_pages(pages: list[Observation]) -> Observation:
         errors=tuple(_error_in_page(e, n) for n, page in reversed(numbered) for e in page.errors),
         gpu_errors=tuple(text for page in pages for text in page.gpu_errors),
         dispatches=sum(page.dispatches for page in pages),
-        placements=pages[0].placements,
+        placements=tuple(each for placed in dict.fromkeys(page.placements for page in pages) for each in placed),
     )
+
+
+def whole(observation: Observation, plan: Plan) -> Observation:
+    """`observation` of one page. One that was completed without each step of `plan` says nothing of its build."""
+    wanted = [each.step for each in operations(plan) if each.what == RUN and each.session != OTHER]
+    came = [step.name for step in observation.steps]
+    if observation.ending is not Ending.COMPLETED or came == wanted:
+        return observation
+    error = PageError(Stage.HARNESS, f"the page says it is done after {len(came)} of {len(wanted)} steps")
+    return replace(observation, ending=Ending.HARNESS, errors=(error, *observation.errors))
 
 
 def _error_in_page(error: PageError, page: int) -> PageError:

@@ -16,11 +16,11 @@ from playwright.async_api import Playwright
 
 from bisect_bot.harness.frames import Frame
 from bisect_bot.harness.server import HarnessServer, Message
-from bisect_bot.model import Case, CaseKind, Ending, Observation, PageError, Stage
-from bisect_bot.probes.decode import Progress, decode_progress, decode_result, results_in
+from bisect_bot.model import Adapter, Case, CaseKind, Ending, Observation, PageError, Stage
+from bisect_bot.probes.decode import Progress, decode_progress, decode_result, reason_of
 from bisect_bot.probes.jobs import assets, jobs, size_of
 from bisect_bot.probes.memory import OUT_OF_MEMORY, memory_limit, outgrown
-from bisect_bot.probes.operations import began, merge_pages
+from bisect_bot.probes.operations import began, merge_pages, whole
 from bisect_bot.probes.types import Probe
 from bisect_bot.scratch import Scratch, scratch
 from bisect_bot.targets.browsers import BrowserConfig, command_line
@@ -31,6 +31,7 @@ HELLO_TIMEOUT_S = 60.0
 BATCH_CASES = 32
 BATCH_BYTES = 8 * 2**20
 LEFT = "the page was left or reloaded during the case"
+SPOILT = "the script broke its page"
 
 OnCase = Callable[[int, Observation], None]
 
@@ -67,6 +68,8 @@ class _Run:
     # By index of `probe.in_order`; None for a case that had failed in an earlier page.
     done: list[Observation | None] = field(default_factory=list)
     pages: int = 0
+    # The script in whose page something made no sense: that may be chance once.
+    suspect: int | None = None
     # How far the case in flight came.
     progress: Progress = field(default_factory=Progress)
 
@@ -108,7 +111,7 @@ class _Run:
                     self._progressed(message.frame)
                     message.answer({"kind": "go on"})
                     continue
-                if message.frame.header.get("kind") != "results":
+                if message.frame.header.get("kind") != "result":
                     self._interrupted(message)
                     break
                 if self._take(message.frame) and self.pending:
@@ -125,19 +128,34 @@ class _Run:
         message.answer({"kind": "done"})
 
     def _take(self, frame: Frame) -> bool:
-        """Records the results in `frame`, up to one after which the page is of no more use: then returns True."""
-        for result in results_in(frame):
-            if not self.pending:
-                return False
-            index = len(self.done)
-            observation = self._observed(result, index)
-            self._record(observation)
-            if _hopeless(observation):
-                while self.pending:
-                    self._record(_again(observation, self.probe.in_order[len(self.done)]))
-            if self.probe.needs_fresh_page(observation, index, len(self.done)):
-                return True
-        return False
+        """Records the result in `frame`; returns whether the page is of no more use after it."""
+        index = len(self.done)
+        observation = self._observed(frame, index)
+        script = self.probe.in_order[index].kind is CaseKind.SCRIPT
+        if observation.ending is Ending.HARNESS:
+            self._makes_no_sense(observation.errors[0].message)
+            return True
+        if script and observation.ending is Ending.COMPLETED and [len(s.outputs) for s in observation.steps] != [1]:
+            self._makes_no_sense("the script came to its end without what it gave")
+            return True
+        self._record(observation)
+        if _hopeless(observation):
+            while self.pending:
+                self._record(_again(observation, self.probe.in_order[len(self.done)]))
+        return self.probe.needs_fresh_page(observation, index, len(self.done))
+
+    def _makes_no_sense(self, why: str) -> None:
+        """Records that the page said something that makes no sense, or nothing when the case is worth another try.
+
+        Our page failed; but a script may have replaced what the page is made of, and has when it happens again.
+        """
+        index = len(self.done)
+        if self.probe.in_order[index].kind is not CaseKind.SCRIPT:
+            self._record(self._failed(Ending.HARNESS, why))
+        elif self.suspect != index:
+            self.suspect = index
+        else:
+            self._record(self._failed(Ending.ERROR, SPOILT, Stage.RUN))
 
     def _batch(self) -> range:
         """The cases sent to the page in one message: so many small ones that their way there costs nothing."""
@@ -155,14 +173,14 @@ class _Run:
         try:
             self.progress = decode_progress(frame, len(self.done), self.progress)
         except ValueError as error:
-            self._record(self._failed(Ending.HARNESS, f"the page's progress makes no sense: {error}"))
+            self._makes_no_sense(f"the page's progress makes no sense: {reason_of(error)}")
             raise _BrowserLost from error
 
     def _interrupted(self, message: Message) -> None:
         """Records what it means that the page says something else than a result while a case is in flight."""
         header = message.frame.header
         if header.get("kind") == "broken":
-            self._record(self._failed(Ending.HARNESS, str(header.get("message"))))
+            self._makes_no_sense(str(header.get("message")))
             raise _BrowserLost
         # The page began anew: something in the case navigated it.
         self._record(self._failed(Ending.ERROR, LEFT, Stage.RUN))
@@ -248,11 +266,14 @@ class _Run:
         """The observation in a result's frame; an adapter that was not asked for overrules whatever it says."""
         blank = replace(self._failed(Ending.HARNESS, "the page's answer makes no sense"), errors=())
         observation = decode_result(frame, index, blank, self.config, self.progress)
+        observation = whole(observation, self.probe.plan_of(index))
         found, used = self.probe.target.adapter, observation.adapter
         if used is None:
             return observation
         # A driver that went away leaves a software adapter behind, which `any` would take without a word.
         turned = found is not None and self.config.is_software(found) != self.config.is_software(used)
+        # Of two GPUs the page may get the one that was not looked at; its verdicts are not those of the other.
+        turned = turned or (found is not None and _is_another(found, used))
         if turned or not self.config.fits(used, self.probe.target.wish):
             return replace(observation, ending=Ending.WRONG_ADAPTER)
         return observation
@@ -270,6 +291,12 @@ class _Run:
             errors=(PageError(stage, why, step=self.progress.step),),
             adapter=self.probe.target.adapter,
         )
+
+
+def _is_another(found: Adapter, used: Adapter) -> bool:
+    """Whether two adapters are of other vendors or architectures; what either does not say tells nothing."""
+    pairs = ((found.vendor, used.vendor), (found.architecture, used.architecture))
+    return any(one and other and one != other for one, other in pairs)
 
 
 def _is_over(observation: Observation) -> bool:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bisect_bot.model import Artifact, Bundle, Case, Ending, Observation, Plan, Target
+from bisect_bot.model import Artifact, Bundle, Case, CaseKind, Ending, Observation, Plan, Target
+
+HARNESS_VERSION = 2
+"""Goes up when the same build may be observed to do something else than before, so that a stored verdict is not
+reused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,8 @@ class Limits:
 class Probe:
     """What to run: the smoke case, if any, in a page of its own for each of `smoke_backends`, and then the cases.
 
-    With `isolate`, each case gets a page of its own; else those of one `Case.page` share one until a case fails.
+    With `isolate`, each case gets a page of its own; else those of one `Case.page` share one until a case fails. A
+    script never shares one.
     `plan` says how often each case is run; the smoke case is run once. For each of its `fresh_pages` all cases follow
     once more.
     """
@@ -61,7 +66,8 @@ class Probe:
         """Whether the case at `index` of `in_order` may run in the page of the case before it."""
         if self.isolate or index <= self.smokes or self.first_of(index) == self.smokes:
             return False
-        return self.in_order[index].page == self.in_order[index - 1].page
+        before, case = self.in_order[index - 1], self.in_order[index]
+        return case.page == before.page and CaseKind.SCRIPT not in (case.kind, before.kind)
 
     def turns(self, first: int) -> range:
         """The indices of `in_order` at which the case that is first run at `first` is run, page by page."""

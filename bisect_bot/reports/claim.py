@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from bisect_bot.errors import UsageError
-from bisect_bot.model import Failure, Outcome, Result
+from bisect_bot.model import Failure, Outcome, Result, Signature
 from bisect_bot.reports.escaping import line, shorten
 
 # Tables of many cases make reports of some megabytes.
@@ -39,6 +39,7 @@ class _Boundary(BaseModel):
 class _Signature(BaseModel):
     kind: Failure
     message: Annotated[str, Field(max_length=10_000)] = ""
+    when: Annotated[str, Field(max_length=300)] = ""
 
 
 class _Cell(BaseModel):
@@ -60,14 +61,16 @@ class _Report(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ClaimedCell:
-    """What a report says of one case with one backend: its verdict before and after the boundary, and how it fails."""
+    """What a report says of one case with one backend: its verdict before and after the boundary, and how it fails.
+
+    `signature` is None where it does not say how.
+    """
 
     case: str
     backend: str
     old: Outcome
     new: Outcome
-    kind: Failure | None
-    message: str = ""
+    signature: Signature | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +139,10 @@ def _parse(data: bytes, path: Path) -> _Report:
 
 def _claimed(cell: _Cell) -> ClaimedCell:
     sides = (Outcome.GOOD, Outcome.BAD) if cell.direction == "regression" else (Outcome.BAD, Outcome.GOOD)
-    kind, message = (cell.signature.kind, cell.signature.message) if cell.signature else (None, "")
-    return ClaimedCell(cell.name, cell.backend, *sides, kind, message)
+    said = cell.signature
+    return ClaimedCell(
+        cell.name, cell.backend, *sides, Signature(said.kind, cell.name, said.message, said.when) if said else None
+    )
 
 
 def _digests(environment: dict[str, object]) -> dict[str, str]:

@@ -39,7 +39,7 @@ def to_html(report: Report, sentence: str | None = None) -> str:
     page: str = _template().render(
         view=html_view.view(report, sentence), style=Markup(style), policy=policy(style), limits=html_view, chart=chart
     )
-    return page
+    return page.lstrip()
 
 
 def policy(style: str) -> str:

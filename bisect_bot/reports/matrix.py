@@ -73,14 +73,14 @@ def to_html(report: Report) -> str:
 
 
 def write(report: Report, out: Path) -> Path:
-    """Writes `report.json`, `report.html`, `report.md` and that again as `matrix.md` into `out`; returns the last path.
+    """Writes `report.json`, `report.html`, and `report.md` into `out`; returns the path of the last.
 
     Raises DiskFull, and UsageError when `out` cannot be written for another reason.
     """
     told = to_markdown(report)
-    texts = {"report.json": dumps(report), "report.md": told, "report.html": to_html(report), "matrix.md": told}
+    texts = {"report.json": dumps(report), "report.md": told, "report.html": to_html(report)}
     write_texts(texts, out, f"bisect-bot report {report.session} --format md")
-    return out / "matrix.md"
+    return out / "report.md"
 
 
 # --- the terminal -------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def summary(report: Report) -> RenderableType:
         if shown:
             parts += [Text(), _lines(cell, shown, report.revisions), *_reasons(shown, report.revisions)]
     if not few:
-        parts.append(Text(f"Lines that are good are left out here ({len(report.trials)} in all); matrix.md has them."))
+        parts.append(Text(f"Lines that are good are left out here ({len(report.trials)} in all); report.md has them."))
     parts.append(Text())
     parts += [_labelled("warning", warning, "yellow") for warning in report.warnings]
     parts += [_labelled(target.name, _target(target)) for target in report.targets]

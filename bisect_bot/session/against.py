@@ -143,6 +143,11 @@ def refuse(request: Request, cases: Sequence[Case]) -> None:
     """Raises UsageError where `request.against` cannot be meant."""
     if request.against == CASES:
         return
+    if request.against == WASM and "wasm" in request.backends:
+        raise UsageError(
+            "--against wasm with --backend wasm compares each build with itself",
+            "Name other backends only, or leave --against out.",
+        )
     scripts = [case.name for case in cases if case.kind is CaseKind.SCRIPT]
     if scripts:
         raise UsageError(

@@ -27,7 +27,7 @@ from bisect_bot.model import (
     Verdict,
 )
 from bisect_bot.probes import Limits, Probe, run_probe
-from bisect_bot.session.against import REFERENCE, Answer, Compared, References
+from bisect_bot.session.against import Answer, Compared, References
 from bisect_bot.session.journal import Journal
 from bisect_bot.session.keys import probe_keys
 from bisect_bot.session.ledger import Ledger
@@ -90,6 +90,8 @@ class Bench:
     _references: References = field(init=False)
 
     def __post_init__(self) -> None:
+        names = [case.name for case in self.cases]
+        assert len(set(names)) == len(names), f"a cell is known by its case's name: {names}"
         self._references = References(self.request.against, self.good, self)
         self.remarks = list(self.tools.journal.remembered(REMARKS, self.session) or ())
 
@@ -197,8 +199,8 @@ class Bench:
     def _note(self, revision: Revision, unit: Unit, probe: Probe, trials: Sequence[Trial]) -> None:
         """Writes into the ledger what no control has confirmed yet."""
         ledger = self.ledgers[unit]
-        if ledger.pinned is None and any(t.verdict.outcome in (Outcome.GOOD, Outcome.BAD) for t in trials):
-            ledger.pinned = (revision.id, probe)
+        if any(t.verdict.outcome in (Outcome.GOOD, Outcome.BAD) for t in trials):
+            ledger.pin(revision.id, probe)
         due = self.tools.journal.due((key, trials[0].attempt) for key in self.keys(probe))
         if due or not trials[0].reused:
             ledger.add(due, trials)
@@ -239,13 +241,16 @@ class Bench:
 
     def recall(self, probe: Probe, attempt: int) -> list[Answer] | None:
         """The answers of that attempt, or None when one is missing."""
-        answers = []
-        for key, case in zip(self.keys(probe), probe.cases, strict=True):
-            found = self.tools.journal.recall(key, attempt)
-            if found is None:
-                return None
-            answers.append((found[0], _named(found[1], case)))
-        return answers
+        pairs = zip(self.keys(probe), probe.cases, strict=True)
+        answers = [self.recall_one(key, case, attempt) for key, case in pairs]
+        found = [answer for answer in answers if answer is not None]
+        return found if len(found) == len(answers) else None
+
+    def recall_one(self, key: str, case: Case, attempt: int) -> Answer | None:
+        """What the journal knows of one case: seen by this session, or confirmed by a control in another."""
+        self.tools.journal.take_back(self.session, [(key, attempt)])
+        found = self.tools.journal.recall(key, attempt)
+        return (found[0], _named(found[1], case)) if found else None
 
     def answer(self, revision: Revision, unit: Unit, probe: Probe, attempt: int | None, purpose: str) -> list[Answer]:
         """Runs `probe` until every case has an answer that may be believed, and journals each."""
@@ -261,6 +266,8 @@ class Bench:
                     continue
                 verdict = after_smoke(smoked, self._judge(keys[index], observation, case, violent))
                 pair = self._keep(keys[index], kept_as, revision, observation, verdict, seconds)
+                # Also those waits for a control whose probe is never answered as a whole.
+                self.ledgers[unit].add(self.tools.journal.due([(keys[index], attempt)] if attempt else []), ())
                 if pair[1].outcome is not Outcome.INFRA:
                     answers[index] = pair
                 elif not tries_left:
@@ -273,8 +280,6 @@ class Bench:
         pairs = [answers[index] for index in range(len(probe.cases))]
         if any(violence_of(observation) for observation, _ in pairs):
             self.ledgers[unit].doubt("a run ended violently")
-        if purpose == REFERENCE and attempt is not None:
-            self.ledgers[unit].add(self.tools.journal.due((key, attempt) for key in keys), ())
         return pairs
 
     def _observe(
@@ -293,7 +298,7 @@ class Bench:
         that each took. Raises NoBrowser when none are left.
         """
         keys = {backend: self._smoke_key(probe, backend) for backend in smoke_backends(probe)}
-        known = {backend: answer for backend, key in keys.items() if (answer := self.tools.journal.recall(key, 1))}
+        known = {backend: answer for backend, key in keys.items() if (answer := self.recall_one(key, self.smoke, 1))}
         asked = tuple(backend for backend in keys if backend not in known)
         what = f"{purpose}: {revision.id}"
         self.tools.watcher.doing(f"{what}: starting the browser")
@@ -319,8 +324,14 @@ class Bench:
             verdict = self._judge(keys[backend], observation, self.smoke, violent)
             kept_as = 1 if verdict.outcome is Outcome.GOOD else None
             verdicts[backend] = self._keep(keys[backend], kept_as, revision, observation, verdict, seconds)[1]
+            if verdict.outcome is Outcome.GOOD:
+                # It is what a control asks: nothing else could say more of it.
+                self.tools.journal.settle([(keys[backend], 1)], healthy=True)
             self._smoked(unit, backend, verdict)
-        return worst_smoke(verdicts), seen[len(asked) :], seconds
+        smoked = worst_smoke(verdicts)
+        if smoked and smoked.outcome is Outcome.GOOD and probe.backend == unit.backend:
+            self.ledgers[unit].pin(revision.id, probe)
+        return smoked, seen[len(asked) :], seconds
 
     def _smoked(self, unit: Unit, backend: str, verdict: Verdict) -> None:
         """A smoke case that was run now is as good as a control for what was answered before this probe."""

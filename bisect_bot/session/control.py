@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from bisect_bot.errors import DiskFull, JournalError, MachineError, NoBrowser, NpmError
 from bisect_bot.model import Outcome, Plan, Revision, Trial
+from bisect_bot.session.against import CASES
 from bisect_bot.session.bench import Bench
 from bisect_bot.session.ledger import Ledger
 from bisect_bot.session.loop import Ruling
@@ -66,8 +67,30 @@ class Controls:
         for unit, ledger in list(self.bench.ledgers.items()):
             if self._is_due(ledger, last=last) and not self._is_healthy(unit):
                 self._recover(unit, ledger.trials[-1].revision if ledger.trials else "")
+        return Ruling(self.taken_back(), renewed)
+
+    def taken_back(self) -> tuple[Trial, ...]:
+        """What was voided and told to nobody, as by a ruling that raised."""
         void, self._void = tuple(self._void), []
-        return Ruling(void, renewed)
+        return void
+
+    def confirm(self) -> None:
+        """One last look after a few answers: what waited for it is confirmed. Raises MachineError when it is void.
+
+        Right outputs are as good as a control, where what is right does not come from this machine.
+        """
+        for unit, ledger in list(self.bench.ledgers.items()):
+            if not (ledger.trials or ledger.places):
+                continue
+            right = all(trial.verdict.outcome is Outcome.GOOD for trial in ledger.trials)
+            if right and not ledger.odd and self.bench.request.against == CASES:
+                self.bench.settle(unit, healthy=True)
+            elif not self._is_healthy(unit):
+                self._void += self.bench.settle(unit, healthy=False)
+                raise MachineError(
+                    f"the control failed on {unit.target.name}/{unit.backend}: no verdict can be believed",
+                    "See what keeps this machine's GPU busy (or restart it), and try again.",
+                )
 
     @staticmethod
     def _is_due(ledger: Ledger, *, last: bool) -> bool:
@@ -134,7 +157,11 @@ class Controls:
         """The units whose browser or driver is another by now, with what they are; their answers are taken back."""
         renewed: dict[Unit, Unit] = {}
         for unit in list(self.bench.ledgers):
-            target = self.surroundings.look(unit.target)
+            try:
+                target = self.surroundings.look(unit.target)
+            except MachineError:
+                self._void += self.bench.settle(unit, healthy=False)
+                raise
             if target == unit.target:
                 continue
             # The last of them may have been given by either.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import onnx
 from pydantic import TypeAdapter, ValidationError
@@ -22,24 +23,25 @@ OF_VALUES = (Failure.MISMATCH, Failure.ALL_ZERO, Failure.CONSTANT, Failure.NAN)
 
 def second_look(
     report: Report, request: Request, cases: Sequence[Case], tolerances: Tolerances, journal: Journal
-) -> tuple[str, ...]:
-    """What another reference says about the headline's expected outputs, in at most one sentence.
+) -> Report:
+    """`report` with what another reference says about the headline's expected outputs: a warning when it disagrees.
 
-    Nothing when values are not what is wrong, when they come from another run, or when that reference has no opinion.
-    Takes up to 20 seconds, once for each case.
+    Unchanged when values are not what is wrong, when they come from another run, or when that reference has no
+    opinion. Takes up to 20 seconds, once for each case.
     """
     if request.against != CASES or not report.cells:
-        return ()
+        return report
     headline = report.cells[0]
     case = next((case for case in cases if case.name == headline.cell.case), None)
     if case is None or headline.signature is None or headline.signature.kind not in OF_VALUES:
-        return ()
+        return report
     opinion = _opinion(case, headline, tolerances, journal)
     if opinion.agrees is None:
-        return ()
+        return report
     if opinion.agrees:
-        return (f"{case.name}: {opinion.text}.",)
-    return (f"{case.name}: {opinion.text}: the expected outputs ({case.reference}) may be what is wrong.",)
+        return replace(report, environment=(*report.environment, ("second opinion", opinion.text)))
+    told = f"{case.name}: {opinion.text}: the expected outputs ({case.reference}) may be what is wrong."
+    return replace(report, warnings=(*report.warnings, told))
 
 
 def _opinion(case: Case, headline: CellResult, tolerances: Tolerances, journal: Journal) -> Opinion:

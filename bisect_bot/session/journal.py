@@ -77,6 +77,8 @@ class Journal:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._connection = connection
+        # What was recorded through this opening of the file: session and row, by place.
+        self._own: dict[Place, tuple[str, int]] = {}
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -187,7 +189,8 @@ class Journal:
     ) -> tuple[Observation, Verdict]:
         """Records one probe and its verdict, and returns what now stands for (`probe_key`, `attempt`).
 
-        That is the given pair, unless another process was first: then its pair stands and this one is dropped.
+        That is the given pair, unless there is one that a control confirmed or that `session` itself recorded here
+        before: then that one stands and this one is dropped. One that waits for a control elsewhere gives way.
         An `infra` verdict, and one with the attempt None, is kept for the record but never recalled. `judge` is the
         version of the rules that gave the verdict. Tensors of more than 4 MiB together are kept without their data.
         """
@@ -208,6 +211,8 @@ class Journal:
         # Compressed before the transaction: others wait for the lock.
         tensors = (json.dumps([len(piece) for piece in data]), zlib.compress(b"".join(data))) if kept else None
         with self._transaction() as sql:
+            if recallable is not None:
+                self._give_way(sql, session, (probe_key, recallable))
             cursor = sql.execute(
                 "INSERT INTO observations"
                 " (probe_key, attempt, session, revision, observation, created, seconds, control)"
@@ -222,11 +227,14 @@ class Journal:
                 )
                 if tensors:
                     sql.execute("INSERT INTO tensors (observation, lengths, data) VALUES (?, ?, ?)", (number, *tensors))
-                return observation, verdict
+        if cursor.rowcount:
+            assert number is not None, "a row that was added has a number"
+            if recallable is not None:
+                self._own[probe_key, recallable] = (session, number)
+            return observation, verdict
         assert attempt is not None, "nothing conflicts with a row that is never recalled"
-        first = self.recall(probe_key, attempt)
-        assert first is not None, "a row that conflicts is there"
-        return first
+        # Another process may have taken its place back by now.
+        return self.recall(probe_key, attempt) or (observation, verdict)
 
     def recall(self, probe_key: str, attempt: int) -> tuple[Observation, Verdict] | None:
         """What was observed and judged (by the newest judge) at that attempt, or None.
@@ -252,22 +260,44 @@ class Journal:
         return observation, self._load(VERDICT, verdict)
 
     def due(self, places: Iterable[Place]) -> list[Place]:
-        """Those of `places` whose verdict no control has confirmed yet."""
-        query = "SELECT 1 FROM observations WHERE probe_key = ? AND attempt = ? AND control = ?"
-        return [place for place in places if self._all(query, *place, Control.DUE)]
+        """Those of `places` that were recorded here, and whose verdict no control has confirmed yet."""
+        query = "SELECT 1 FROM observations WHERE number = ? AND attempt = ? AND control = ?"
+        own = [place for place in places if place in self._own]
+        return [place for place in own if self._all(query, self._own[place][1], place[1], Control.DUE)]
+
+    def take_back(self, session: str, places: Iterable[Place]) -> None:
+        """Makes those of `places` unknown that still wait for a control, and were not recorded by `session` here.
+
+        Only who saw them could say later that the machine was healthy then; they are kept for the record.
+        """
+        query = "SELECT number FROM observations WHERE probe_key = ? AND attempt = ? AND control = ?"
+        for place in places:
+            waiting = [number for (number,) in self._all(query, *place, Control.DUE)]
+            if any(self._own.get(place) != (session, number) for number in waiting):
+                with self._transaction() as sql:
+                    self._give_way(sql, session, place)
 
     def settle(self, places: Iterable[Place], *, healthy: bool) -> None:
-        """Records what a control said of the verdicts at `places` that waited for one.
+        """Records what a control said of the verdicts at `places` that were recorded here and waited for one.
 
         Those of a machine that was not healthy are kept for the record, and never recalled again.
         """
         change = "control = ?" if healthy else "attempt = NULL, control = ?"
         said = Control.HEALTHY if healthy else Control.FAILED
+        own = [self._own[place][1] for place in places if place in self._own]
         with self._transaction() as sql:
             sql.executemany(
-                f"UPDATE observations SET {change} WHERE probe_key = ? AND attempt = ? AND control = ?",
-                [(said, *place, Control.DUE) for place in places],
+                f"UPDATE observations SET {change} WHERE number = ? AND control = ?",
+                [(said, number, Control.DUE) for number in own],
             )
+
+    def _give_way(self, sql: sqlite3.Connection, session: str, place: Place) -> None:
+        owner, number = self._own.get(place, ("", -1))
+        sql.execute(
+            "UPDATE observations SET attempt = NULL"
+            " WHERE probe_key = ? AND attempt = ? AND control = ? AND number != ?",
+            (*place, Control.DUE, number if owner == session else -1),
+        )
 
     # --- small facts about this machine ---------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from json import dumps
 
-from bisect_bot.cases.operators import computes_in_half, operators
+from bisect_bot.cases.operators import computes_in_half, operator_counts, operators
 from bisect_bot.model import Case, CaseKind, Demands, Observation, Request, Verdict
 from bisect_bot.verdicts import Facts, Rules, Tolerances, check_demands, judge, narrowed, parse_demands
 from bisect_bot.verdicts.scripts import judge_script
@@ -37,13 +37,14 @@ def judging(request: Request, cases: Sequence[Case], tolerances: Tolerances, rul
     facts = {case.model: _facts(case) for case in cases}
     asked = {model: narrowed(demands, each) for model, each in facts.items()}
     exact = {case.model: tolerances.for_half() if computes_in_half(case) else tolerances for case in cases}
+    counts = {case.model: operator_counts(case) for case in cases} if demands.operators else {}
 
     def judged(observation: Observation, case: Case) -> Verdict:
         # A case whose expected outputs were replaced keeps its model.
         mine = asked.get(case.model, Demands())
 
         def by_rules(seen: Observation) -> Verdict:
-            return judge(seen, case, exact.get(case.model, tolerances), rules, mine)
+            return judge(seen, case, exact.get(case.model, tolerances), rules, mine, counts.get(case.model))
 
         if case.kind is CaseKind.SCRIPT:
             return judge_script(observation, case, rules, by_rules)

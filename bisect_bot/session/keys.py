@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 
 from bisect_bot.model import Case, Plan
-from bisect_bot.probes import Probe
+from bisect_bot.probes import HARNESS_VERSION, Probe
 from bisect_bot.verdicts import JUDGE_VERSION
 
 
@@ -25,6 +25,7 @@ def probe_keys(probe: Probe, tolerances: str) -> tuple[str, ...]:
         "backend": probe.backend,
         "limit": probe.limits.case_s,
         "judge": JUDGE_VERSION,
+        "harness": HARNESS_VERSION,
         "tolerances": tolerances,
         "plan": _plan(probe.plan),
     }

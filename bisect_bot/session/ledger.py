@@ -32,6 +32,10 @@ class Ledger:
         self.probes += 1
         self.began = time.monotonic() if self.began is None else self.began
 
+    def pin(self, revision: str, probe: Probe) -> None:
+        """A probe whose build ran; the first is kept."""
+        self.pinned = self.pinned or (revision, probe)
+
     def doubt(self, why: str) -> None:
         """Something was odd: the machine is to be looked at before anything else."""
         self.odd = self.odd or why

@@ -139,7 +139,8 @@ class Tester(Protocol):
 def run_hunts(hunts: Sequence[Hunt], line: Line, bench: Tester, watcher: Watcher) -> None:
     """Asks and tests until no hunt wants anything more. What a raised error leaves unanswered can be gone on with.
 
-    One probe answers all cells of its unit, so each hunt's evidence grows with the others' questions too.
+    The hunts of a unit are all its cells, in their order. One probe answers them all, so each hunt's evidence grows
+    with the others' questions too.
     """
     while True:
         wanted = _next_test(hunts, line)
@@ -155,10 +156,10 @@ def run_hunts(hunts: Sequence[Hunt], line: Line, bench: Tester, watcher: Watcher
 def _test(hunts: Sequence[Hunt], bench: Tester, watcher: Watcher, asking: Hunt, test: Test) -> None:
     revision = asking.line[test.index]
     watcher.doing(f"{test.purpose}: {revision.id} ({test.reason})")
-    by_cell = {trial.cell: trial for trial in bench.test(revision, asking.unit, test.purpose.value)}
-    for each in hunts:
-        if each.unit == asking.unit:
-            each.trials.append(by_cell[each.cell])
+    trials = bench.test(revision, asking.unit, test.purpose.value)
+    for each, trial in zip([each for each in hunts if each.unit == asking.unit], trials, strict=True):
+        assert trial.cell == each.cell, "the hunts of a unit are in the order of its cells"
+        each.trials.append(trial)
 
 
 def _next_test(hunts: Sequence[Hunt], line: Line) -> tuple[Hunt, Test] | None:

@@ -6,7 +6,9 @@ started for its adapter.
 
 from __future__ import annotations
 
+import os
 import platform
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +27,10 @@ TARGETS, ONNXRUNTIME = "targets", "onnxruntime"
 _MODULES = ("/sys/module/nvidia/version", "/sys/module/amdgpu/version", "/sys/module/i915/srcversion")
 # Files that name the user's side of a driver; an update replaces them.
 _DRIVERS = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
+# Variables of the Vulkan loader, Mesa and its drivers, PRIME, GLVND, EGL, ANGLE, NVIDIA's driver and its containers.
+_GPU_VARIABLE = re.compile(
+    r"(VK|MESA|DRI|LIBGL|GALLIUM|RADV|ANV|ZINK|__GLX|__EGL|EGL|__NV|__VK|NVIDIA|AMD_VULKAN|ANGLE|NODEVICE_SELECT)(_|$)"
+)
 
 
 def signs(executable: Path) -> tuple[str, ...]:
@@ -40,6 +46,11 @@ def driver_signs() -> tuple[str, ...]:
     modules = tuple(_text(Path(name)) for name in _MODULES)
     manifests = (path for folder in _DRIVERS for path in sorted(Path(folder).glob("*.json")))
     return (*system, *modules, *(_stamp(path) for path in manifests))
+
+
+def gpu_environment() -> tuple[str, ...]:
+    """The environment variables by which a driver or its loader decides which GPU a browser gets, as `NAME=value`."""
+    return tuple(f"{name}={value}" for name, value in sorted(os.environ.items()) if _GPU_VARIABLE.match(name))
 
 
 def _stamp(path: Path) -> str:

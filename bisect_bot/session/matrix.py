@@ -174,6 +174,7 @@ def fill(
         # npm that does not answer for one backend does not for the next.
         if revision.id in no_build:
             raise no_build[revision.id]
+        _open(bench, revision, unit)
         controls.test(revision, unit, PURPOSE)
         failed.pop(unit, None)
 
@@ -184,6 +185,7 @@ def fill(
             failed[unit] = failed.get(unit, 0) + 1
         if isinstance(error, NoAdapter):
             workshop.forget_adapters((unit.target,))
+        _open(bench, revision, unit)
         _add(bench, workshop, _salvaged(bench, revision, unit, _why(error)))
 
     for revision in revisions:
@@ -194,18 +196,30 @@ def fill(
 
 
 def _salvaged(bench: Bench, revision: Revision, unit: Unit, why: str) -> Iterator[Trial]:
-    """The answers of the cases that had one before another case of their probe had none."""
-    try:
-        probe = bench.probe_of(revision, unit)
-    except (BuildUnusable, MachineError):
+    """The answers of the cases that had one before another case of their probe had none.
+
+    None where outputs are compared with another run's: what the journal holds is compared with the case's own.
+    """
+    probe = _probe(bench, revision, unit) if bench.request.against == against.CASES else None
+    if probe is None:
         yield from (_unanswered(revision, unit.cell(case), why) for case in bench.cases)
         return
     for key, case in zip(bench.keys(probe), probe.cases, strict=True):
-        found = bench.tools.journal.recall(key, 1)
+        found = bench.recall_one(key, case, 1)
         if found is None:
             yield _unanswered(revision, unit.cell(case), why)
         else:
-            yield _trial(revision, unit.cell(case), probe, found)
+            trial = _trial(revision, unit.cell(case), probe, found)
+            due = bench.tools.journal.due([(key, 1)])
+            bench.ledgers[unit].add(due, [trial] if due else [])
+            yield trial
+
+
+def _probe(bench: Bench, revision: Revision, unit: Unit) -> Probe | None:
+    try:
+        return bench.probe_of(revision, unit)
+    except (BuildUnusable, MachineError):
+        return None
 
 
 def plan(request: Request, workshop: Workshop) -> list[str]:
@@ -250,6 +264,11 @@ def _add(bench: Bench, workshop: Workshop, trials: Iterable[Trial]) -> None:
     for trial in trials:
         bench.trials.append(trial)
         workshop.watcher.tried(trial)
+
+
+def _open(bench: Bench, revision: Revision, unit: Unit) -> None:
+    """Takes away what an earlier attempt at this question left: each cell has one answer."""
+    bench.trials = [t for t in bench.trials if t.revision != revision.id or not unit.holds(t.cell)]
 
 
 def _why(error: BisectBotError) -> str:

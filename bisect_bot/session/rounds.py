@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from bisect_bot.errors import DiskFull, JournalError, MachineError
-from bisect_bot.model import Request, Revision, Target
+from bisect_bot.model import Request, Revision, Target, Trial
 from bisect_bot.session.bench import Bench
 from bisect_bot.session.control import Controls
+from bisect_bot.session.loop import Ruling
 from bisect_bot.session.machine import Surroundings
 from bisect_bot.session.units import Unit
 from bisect_bot.session.workshop import Workshop
@@ -31,21 +32,43 @@ def ask_all(
 ) -> None:
     """Asks every question in order, and those again whose answers turn out to be void.
 
-    `unanswered` hears of each that this machine has no answer to, and may raise. Raises DiskFull and JournalError.
+    `unanswered` hears of each that this machine has no answer to, also when it had one that is void and cannot be
+    asked again; it may raise. Raises DiskFull and JournalError.
     """
     pending = list(questions)
+    units = {unit for _, unit in questions}
     revisions = {revision.id: revision for revision, _ in questions}
+
+    def touched(void: Iterable[Trial]) -> list[Question]:
+        names = dict.fromkeys((trial.revision, unit) for trial in void for unit in units if unit.holds(trial.cell))
+        return [(revisions[name], unit) for name, unit in names]
+
+    def lost(void: Iterable[Trial], error: MachineError) -> None:
+        for revision, unit in touched(void):
+            unanswered(revision, unit, error)
+
     while pending:
         revision, unit = pending.pop(0)
         try:
             ask(revision, unit)
-            ruling = controls.ruling(last=not pending)
         except (DiskFull, JournalError):
             raise
         except MachineError as error:
             unanswered(revision, unit, error)
-            continue
-        units = {ruling.units.get(each, each) for _, each in questions}
-        void = {(trial.revision, each) for trial in ruling.void for each in units if each.holds(trial.cell)}
-        again = [(revisions[name], each) for name, each in void]
-        pending = again + [(r, ruling.units.get(u, u)) for r, u in pending]
+        ruling = _ruling(controls, lost, last=not pending)
+        units = {ruling.units.get(each, each) for each in units}
+        pending = touched(ruling.void) + [(r, ruling.units.get(u, u)) for r, u in pending]
+
+
+def _ruling(controls: Controls, lost: Callable[[Sequence[Trial], MachineError], None], *, last: bool) -> Ruling:
+    """The controls' word on the answers so far. `lost` hears of those that a machine which stays sick voided."""
+    while True:
+        try:
+            return controls.ruling(last=last)
+        except (DiskFull, JournalError):
+            raise
+        except MachineError as error:
+            void = controls.taken_back()
+            lost(void, error)
+            if not void:
+                return Ruling()

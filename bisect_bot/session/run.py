@@ -11,6 +11,7 @@ from bisect_bot.builds import crossings
 from bisect_bot.errors import BisectBotError, DiskFull, NoAdapter, UsageError
 from bisect_bot.history import Line, is_older, line, resolve
 from bisect_bot.model import Case, Report, Request, Result, Revision, Target, Trial
+from bisect_bot.reports.values import counted
 from bisect_bot.session import against
 from bisect_bot.session.bench import Bench, Tools
 from bisect_bot.session.control import Controls
@@ -19,6 +20,7 @@ from bisect_bot.session.journal import SessionState
 from bisect_bot.session.loop import Hunt, run_hunts
 from bisect_bot.session.machine import Surroundings, changed_since
 from bisect_bot.session.providers import provider_warnings
+from bisect_bot.session.rounds import under_control
 from bisect_bot.session.summary import Circumstances, make_report
 from bisect_bot.session.units import units
 from bisect_bot.session.workshop import Workshop
@@ -68,7 +70,7 @@ def resume_session(name: str | None, workshop: Workshop) -> tuple[Request, Repor
 def check_request(request: Request, workshop: Workshop) -> tuple[Trial, ...]:
     """One answer of the one revision that `request` names, for every case on every target and backend.
 
-    Raises UsageError, and MachineError when this machine cannot answer.
+    Raises UsageError, and MachineError when this machine cannot answer or fails the control that comes last.
     """
     workshop.check_targets(request)
     revision = meant(request.good, workshop.revisions(), workshop)
@@ -79,7 +81,9 @@ def check_request(request: Request, workshop: Workshop) -> tuple[Trial, ...]:
     try:
         targets = workshop.targets(request)
         bench = bench_of(session, request, cases, workshop)
+        controls = under_control(bench, targets, request, workshop)
         trials = [t for unit in units(targets, request.backends) for t in bench.test(revision, unit, "check")]
+        controls.confirm()
         for sentence in provider_warnings(trials):
             workshop.watcher.say(sentence)
         state = SessionState.FINISHED
@@ -120,8 +124,9 @@ def plan(request: Request, workshop: Workshop) -> list[str]:
         f"{len(builds)} published builds on the line from {builds[0].id} to {builds[-1].id}:",
         *listed,
         *aside,
-        f"{len(question.cases)} case(s): {', '.join(case.name for case in question.cases)}",
-        f"at most {steps + 2} builds are needed and {steps} test(s) to narrow down, besides the two ends and re-tests",
+        f"{counted(len(question.cases), 'case')}: {', '.join(case.name for case in question.cases)}",
+        f"at most {steps + 2} builds are needed and {counted(steps, 'test')} to narrow down,"
+        " besides the two ends and re-tests",
         *_crossings(question),
     ]
 
@@ -168,8 +173,7 @@ def _run(session: str, question: Question, workshop: Workshop) -> Report:
     )
     report = make_report([hunt.answer() for hunt in hunts], bench, around)
     if stopped is None:
-        looked = second_look(report, request, question.cases, workshop.tolerances, workshop.journal)
-        report = replace(report, warnings=(*report.warnings, *looked))
+        report = second_look(report, request, question.cases, workshop.tolerances, workshop.journal)
     workshop.journal.finish_session(session, STATES.get(report.result, SessionState.FINISHED), report)
     return report
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from bisect_bot.errors import CaseError, MachineError, UsageError
 from bisect_bot.history import is_older
-from bisect_bot.model import Case, Outcome, Request, Revision, Trial
+from bisect_bot.model import Case, Outcome, Request, Revision, Signature, Trial
 from bisect_bot.reports.claim import Claim, ClaimedCell
 from bisect_bot.session import against
 from bisect_bot.session.bench import Bench
@@ -150,11 +150,33 @@ def compare(cell: ClaimedCell, said: Outcome, trials: Sequence[Trial]) -> tuple[
     ran = f"{len(trials)} runs" + (f" on the {verdict.ran_on.upper()}" if verdict.ran_on in ("cpu", "gpu") else "")
     if verdict.outcome is not said:
         return Answer.DISAGREE, f"{verdict.outcome} here, {said} in the report: {verdict.reason} ({ran})"
-    mine = verdict.signature
-    if said is Outcome.BAD and mine is not None and cell.kind is not None and mine.kind is not cell.kind:
-        return Answer.CANNOT_TELL, f"fails here in another way: {mine.kind} instead of {cell.kind}: {verdict.reason}"
-    other = "" if mine is None or mine.message == cell.message else ", though in other words"
-    return Answer.AGREE, f"{verdict.outcome} here as in the report{other}: {verdict.reason} ({ran})"
+    if said is Outcome.BAD and (other := _another_failure(cell, trials)):
+        return Answer.CANNOT_TELL, f"{other}: {verdict.reason}"
+    unsaid = ", which does not say how it fails" if said is Outcome.BAD and cell.signature is None else ""
+    return Answer.AGREE, f"{verdict.outcome} here as in the report{unsaid}: {verdict.reason} ({ran})"
+
+
+def _another_failure(cell: ClaimedCell, trials: Sequence[Trial]) -> str:
+    """How the failure of `trials`, which are all bad, is not the one that `cell` claims; empty where it is.
+
+    Where the claim does not say how it fails, all that is asked is that they fail in one way.
+    """
+    shown = [trial.verdict.signature for trial in trials]
+    ways = list(dict.fromkeys(_way(signature) for signature in shown))
+    if len(ways) > 1:
+        return f"runs of it fail here in different ways ({'; '.join(ways)})"
+    claimed, mine = cell.signature, shown[0]
+    if claimed is None or (mine is not None and mine.same_failure(claimed)):
+        return ""
+    return f"fails here in another way: {ways[0]}, instead of {_way(claimed)}"
+
+
+def _way(signature: Signature | None) -> str:
+    """The failure `signature` in words that are the same for the same failure."""
+    if signature is None:
+        return "without a word"
+    words = f"{signature.kind} ({signature.message})" if signature.message else str(signature.kind)
+    return f"{words} from {signature.when} on" if signature.when else words
 
 
 def _ask(asked: Sequence[Unit], pair: tuple[Revision, Revision], controls: Controls) -> None:

@@ -19,7 +19,7 @@ from bisect_bot.model import Artifact, Bundle, Case, CaseKind, Plan, Request, Re
 from bisect_bot.probes import choose_target, plain_target
 from bisect_bot.session.journal import FILE_NAME, Journal
 from bisect_bot.session.judging import Judging, check_demands_of, judging
-from bisect_bot.session.machine import driver_signs
+from bisect_bot.session.machine import driver_signs, gpu_environment
 from bisect_bot.session.plans import refuse_repeats
 from bisect_bot.session.watcher import Watcher
 from bisect_bot.targets.browsers import Browser, BrowserConfig, check_name, identify, load_config, locate
@@ -77,10 +77,13 @@ class Workshop:
         if request.pinned:
             # A journal of an earlier version names no pages.
             pages = request.pages or ("",) * len(request.pinned)
-            return request, tuple(
-                replace(case_files.load_pinned(digest, name, self.cache), page=page)
-                for (name, digest), page in zip(request.pinned, pages, strict=True)
+            found = case_files.told_apart(
+                tuple(
+                    replace(case_files.load_pinned(digest, name, self.cache), page=page)
+                    for (name, digest), page in zip(request.pinned, pages, strict=True)
+                )
             )
+            return replace(request, pinned=tuple((case.name, case.digest) for case in found)), found
         self.watcher.doing("reading the cases")
         making = case_files.Making(
             root=self.cache,
@@ -127,8 +130,8 @@ class Workshop:
     def forget_adapters(self, targets: tuple[Target, ...]) -> None:
         """Makes the next session look for the adapters of `targets` anew."""
         for target in targets:
-            browser = Browser(target.name, Path(target.executable), target.version)
-            self.journal.remember("target", _target_key(browser, target.wish, target.extra_args), None)
+            browser = Browser(target.name.partition("-")[0], Path(target.executable), target.version)
+            self.journal.remember("target", self._target_key(browser, target.wish, target.extra_args), None)
 
     def renewed(self, target: Target, request: Request) -> Target:
         """`target` as it is now: its browser's version and the adapter that it gives. Raises NoBrowser, NoAdapter."""
@@ -149,6 +152,12 @@ class Workshop:
         return target
 
     def _found(self, browser: Browser, request: Request) -> Target:
+        """The target that `browser` is, with all that decided which adapter it gives."""
+        target = self._looked_at(browser, request)
+        flags = (*self.browsers.common.args, *(self.browsers.flags_of(target.flags) if target.flags else ()))
+        return replace(target, chosen_by=(*flags, *gpu_environment()))
+
+    def _looked_at(self, browser: Browser, request: Request) -> Target:
         if not set(request.backends) & set(NEEDS_ADAPTER):
             return plain_target(browser, request.adapter, request.browser_args)
         try:
@@ -165,9 +174,12 @@ class Workshop:
         return bool(request.pinned) and all(case.kind is CaseKind.SCRIPT for case in cases)
 
     def _with_adapter(self, browser: Browser, request: Request) -> Target:
-        """The target, remembered from an earlier session where the browser, the drivers and the wish are the same."""
+        """The target, remembered from an earlier session where the browser, the drivers and the wish are the same.
+
+        The wish is what the flags are that it stands for, and the environment chooses among the GPUs, too.
+        """
         kinds = TypeAdapter(Target)
-        key = _target_key(browser, request.adapter, request.browser_args)
+        key = self._target_key(browser, request.adapter, request.browser_args)
         try:
             remembered = kinds.validate_python(self.journal.remembered("target", key))
         except ValidationError:
@@ -178,6 +190,12 @@ class Workshop:
         target = choose_target(browser, request.adapter, request.browser_args, self.browsers)
         self.journal.remember("target", key, kinds.dump_python(target, mode="json"))
         return target
+
+    def _target_key(self, browser: Browser, wish: str, extra: tuple[str, ...]) -> str:
+        sets = self.browsers.flag_sets(wish)
+        flags = [*self.browsers.common.args, *(f"{name}: {self.browsers.flags_of(name)}" for name in sets)]
+        named = [browser.name, str(browser.executable), browser.version, wish]
+        return "\n".join([*named, *driver_signs(), *gpu_environment(), *flags, *extra])
 
 
 @contextmanager
@@ -209,7 +227,3 @@ def _npm() -> Npm | None:
         return Npm.find()
     except NpmError:
         return None
-
-
-def _target_key(browser: Browser, wish: str, extra: tuple[str, ...]) -> str:
-    return "\n".join([browser.name, str(browser.executable), browser.version, wish, *driver_signs(), *extra])

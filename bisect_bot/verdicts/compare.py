@@ -30,7 +30,9 @@ def compare(
 
     Floats are compared by the rule of `tolerance` (float16 and float32 widened), everything else exactly.
     `all_zero` and `all_equal` tell that `actual` holds nothing but zeros, or one value again and again. With a
-    `threshold`, the shares of elements above it are given as `foreground`.
+    `threshold`, the shares of elements above it are given as `foreground`. Where any type may come, only the numbers
+    must be the same: whole ones exactly in an output of integers or booleans, all others as floats; a number or a flat
+    list says nothing of the shape.
     """
 
     def no(problem: str) -> Comparison:
@@ -39,12 +41,16 @@ def compare(
 
     if actual is None:
         return no("missing")
-    if actual.dtype != expected.dtype:
+    if expected.any_type:
+        actual = _flat(actual, expected)
+    elif actual.dtype != expected.dtype:
         return no(f"type {actual.dtype} instead of {expected.dtype}")
     if actual.shape != expected.shape:
         return no(f"shape {list(actual.shape)} instead of {list(expected.shape)}")
     try:
         got, wish = elements(actual), elements(expected)
+        if expected.any_type:
+            got, wish = _numbers(got, wish)
     except (ValueError, TypeError) as error:
         return no(f"damaged data: {error}")
     compared = replace(_compare(got, wish, expected.name, data_set, tolerance), step=step)
@@ -81,6 +87,25 @@ def elements(tensor: Tensor) -> NDArray[np.generic]:
     halves = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)[:count].astype(np.int8)
     sign = _FOUR_BITS[tensor.dtype]
     return ((halves ^ sign) - sign).reshape(tensor.shape)
+
+
+def _flat(actual: Tensor, expected: Tensor) -> Tensor:
+    """`actual` in the shape of `expected` where that is a number or a flat list of as many numbers."""
+    flat = len(expected.shape) <= 1 and math.prod(actual.shape) == math.prod(expected.shape)
+    return replace(actual, shape=expected.shape) if flat else actual
+
+
+def _numbers(got: NDArray[Any], wish: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Both in a type in which they can be compared: one of integers for whole numbers in an output of such."""
+    whole = got.dtype.kind in "iub" and bool(np.all(np.isfinite(wish)) and np.all(wish == np.trunc(wish)))
+    for name in ("int64", "uint64") if whole else ():
+        limits = np.iinfo(name)
+        # Python's integers: numpy would round the limits to compare them with floats.
+        ends = [int(end) for each in (got, wish) if each.size for end in (each.min(), each.max())]
+        if all(limits.min <= end <= limits.max for end in ends):
+            return got.astype(name), wish.astype(name)
+    # No such type holds them all: they differ by 1 at least, or are no integers.
+    return got.astype(np.float64), wish.astype(np.float64)
 
 
 def _compare(

@@ -1,4 +1,4 @@
-"""What a user asks beyond right values: how it is typed, what fits a case, and what a run says to it."""
+"""What a user asks beyond right values: how it is typed, what fits a case, and which shares it watches."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bisect_bot.errors import UsageError
-from bisect_bot.model import Comparison, Demands, Foreground, Observation, Outcome
+from bisect_bot.model import Comparison, Demands, Foreground
 from bisect_bot.verdicts.messages import one_line
 from bisect_bot.verdicts.rules import Rules
 
 _OPERATOR = re.compile(r"[A-Za-z_]\w*")
-_NOWHERE = "nothing ran on the GPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +21,6 @@ class Facts:
 
     outputs: frozenset[str]
     operators: frozenset[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """A demand that was not met (`bad`), or that the run does not tell of (`skip`)."""
-
-    outcome: Outcome
-    message: str
 
 
 def parse_demands(require_provider: str, foreground: Iterable[str], rules: Rules) -> Demands:
@@ -89,54 +80,6 @@ def shares(comparisons: Iterable[Comparison], demands: Demands) -> str:
         if actual != expected:
             said[each.output] = f"{one_line(each.output, 80)}>{threshold:g}: {actual} instead of {expected}"
     return "; ".join(said.values())
-
-
-def elsewhere(observation: Observation, demands: Demands, rules: Rules) -> Elsewhere | None:
-    """What a run whose values are right says to the demanded provider; None when it is what was asked for.
-
-    Nothing is asked of a run on another backend than the provider's: that is another question.
-    """
-    if not demands.provider or observation.backend != demands.provider:
-        return None
-    if not observation.placements:
-        return _without_placements(observation, demands)
-    nodes, all_on = _placed(observation)
-    asked = demands.operators or tuple(nodes)
-    wrong, missing = set(), []
-    for operator in asked:
-        places = {p for name in (operator, *rules.becomes.get(operator, ())) for p in nodes.get(name, ())} | all_on
-        wrong |= {f"{operator} on {rules.provider(p).says}" for p in places if not _is_asked(p, demands, rules)}
-        missing += [] if places else [operator]
-    if not demands.operators:
-        wrong |= {f"all nodes on {rules.provider(p).says}" for p in all_on if not _is_asked(p, demands, rules)}
-    if wrong:
-        return Elsewhere(Outcome.BAD, ", ".join(sorted(wrong)))
-    if missing:
-        return Elsewhere(Outcome.SKIP, f"not applicable: the log places no {', '.join(sorted(missing))}")
-    return None
-
-
-def _without_placements(observation: Observation, demands: Demands) -> Elsewhere | None:
-    if demands.provider == "webgpu" and not observation.dispatches:
-        return Elsewhere(Outcome.BAD, _NOWHERE)
-    if demands.operators:
-        return Elsewhere(Outcome.SKIP, "not applicable: this build's log does not say where nodes ran")
-    return None
-
-
-def _placed(observation: Observation) -> tuple[dict[str, set[str]], set[str]]:
-    """The providers by operator, and those that the log says have all nodes (it lists none of these then)."""
-    nodes: dict[str, set[str]] = {}
-    for placement in observation.placements:
-        for node in placement.nodes:
-            # "OpType (name)"; the type of some inserted nodes is written with its domain.
-            operator = node.partition(" (")[0].replace(":", ".").rpartition(".")[2]
-            nodes.setdefault(one_line(operator, 80), set()).add(placement.provider)
-    return nodes, {placement.provider for placement in observation.placements if not placement.nodes}
-
-
-def _is_asked(provider: str, demands: Demands, rules: Rules) -> bool:
-    return rules.provider(provider).backend == demands.provider
 
 
 def _foreground(text: str) -> Foreground:

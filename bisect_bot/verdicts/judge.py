@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bisect_bot.model import (
@@ -22,8 +22,9 @@ from bisect_bot.model import (
     Verdict,
 )
 from bisect_bot.verdicts.compare import compare
-from bisect_bot.verdicts.demands import elsewhere, shares, threshold_of
+from bisect_bot.verdicts.demands import shares, threshold_of
 from bisect_bot.verdicts.messages import normalise, normalise_gpu_error, one_line
+from bisect_bot.verdicts.places import elsewhere
 from bisect_bot.verdicts.rules import Rules
 from bisect_bot.verdicts.shape import describe, kind_of, shape_of_wrongness
 from bisect_bot.verdicts.steps import (
@@ -39,7 +40,7 @@ from bisect_bot.verdicts.steps import (
 )
 from bisect_bot.verdicts.tolerance import Tolerances
 
-JUDGE_VERSION = 2
+JUDGE_VERSION = 3
 """Goes up when the same observation may get another verdict than before, so that a stored one is not reused."""
 
 NO_DEMANDS = Demands()
@@ -60,14 +61,19 @@ _VIOLENT = {
 
 
 def judge(
-    observation: Observation, case: Case, tolerances: Tolerances, rules: Rules, demands: Demands = NO_DEMANDS
+    observation: Observation,
+    case: Case,
+    tolerances: Tolerances,
+    rules: Rules,
+    demands: Demands = NO_DEMANDS,
+    counts: Mapping[str, int] | None = None,
 ) -> Verdict:
     """The verdict on `observation`, which came from running `case`.
 
     The first thing that went wrong, step by step and data set by data set, decides it. A crash or hang is `bad`
     here: whether it repeats, and so is the case's own, is for the caller to find out. A run that is right is bad
-    still when it does not meet `demands`. Raises ConfigError when `tolerances` has nothing for the observation's
-    backend.
+    still when it does not meet `demands`; `counts` are the nodes of the model by type, where they are known. Raises
+    ConfigError when `tolerances` has nothing for the observation's backend.
     """
     if (unanswered := _no_answer(observation, case)) is not None:
         return unanswered
@@ -79,7 +85,8 @@ def judge(
         for step in observation.steps
         for pairs in [list(zip(case.data_sets, step.outputs, strict=False))]
     ]
-    seen = _Seen(observation, case, rules, demands, tuple(c for step in compared for each in step for c in each))
+    comparisons = tuple(c for step in compared for each in step for c in each)
+    seen = _Seen(observation, case, rules, demands, counts, comparisons)
     match first_fault(observation, case, compared):
         case GpuFault(at, errors):
             return _gpu_error(seen, at, errors)
@@ -98,6 +105,7 @@ class _Seen:
     case: Case
     rules: Rules
     demands: Demands
+    counts: Mapping[str, int] | None
     comparisons: tuple[Comparison, ...]
 
     def bad(self, kind: Failure, message: str, reason: str, at: Moment = START) -> Verdict:
@@ -139,6 +147,9 @@ def _no_answer(observation: Observation, case: Case) -> Verdict | None:
         return _infra(_INFRA[observation.ending], observation)
     if observation.ending is Ending.ERROR and (not observation.errors or observation.errors[0].stage is Stage.HARNESS):
         return _infra(_INFRA[Ending.HARNESS], observation)
+    names = [[tensor.name for tensor in outputs] for step in observation.steps for outputs in step.outputs]
+    if twice := next((name for each in names for name in each if each.count(name) > 1), None):
+        return _infra(f"the page returned the output {one_line(twice, 80)} twice", observation)
     if observation.ending is Ending.COMPLETED and case.data_sets:
         wanted = len(case.data_sets)
         counts = [len(step.outputs) for step in observation.steps or (Step(),)]
@@ -175,7 +186,7 @@ def _right(seen: _Seen) -> Verdict:
     late = next((error for error in observation.errors if error.stage is Stage.RELEASE), None)
     if late is not None:
         return _error(seen, late, Moment(late.step))
-    missed = elsewhere(observation, seen.demands, seen.rules)
+    missed = elsewhere(observation, seen.demands, seen.rules, seen.counts)
     if missed is not None and missed.outcome is not Outcome.BAD:
         return Verdict(missed.outcome, missed.message, None, seen.comparisons, observation.backend, ran_on(observation))
     if missed is not None:

@@ -61,7 +61,7 @@ class Rules:
 
     `kernels` find the operator (group `op`) in messages of failed kernels; what follows the match is the failure.
     `providers` are the execution providers by their name in the log, `becomes` the operators that a graph optimiser
-    puts in the place of another.
+    puts in the place of another, `takes_several` those of them that stand for several nodes at once.
     """
 
     rules: tuple[Rule, ...]
@@ -69,6 +69,7 @@ class Rules:
     kernels: tuple[re.Pattern[str], ...] = ()
     providers: Mapping[str, Provider] = field(default_factory=dict)
     becomes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    takes_several: frozenset[str] = frozenset()
 
     def first(
         self, messages: Iterable[str], stage: Stage = Stage.RUN, console: Sequence[str] = ()
@@ -93,6 +94,13 @@ class Rules:
         rest = message[found.end() :]
         others = (match.start() for kernel in self.kernels if (match := kernel.search(rest, 1)))
         return KernelFailure(found["op"], normalise(rest[: min(others, default=len(rest))]).removesuffix(" [WebGPU]"))
+
+    def fitting(self, operator: str) -> tuple[str, ...]:
+        """The types that a node of the type `operator` may have in the log: its own, and what optimisers make of it."""
+        found = [operator]
+        for each in found:
+            found += [name for name in self.becomes.get(each, ()) if name not in found]
+        return tuple(found)
 
     def provider(self, name: str) -> Provider:
         """The provider that the log calls `name`; one that nobody knows computes for no backend."""
@@ -122,6 +130,7 @@ class _File(BaseModel):
     skip: list[_Rule]
     providers: dict[str, _Provider] = Field(default_factory=dict)
     becomes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    takes_several: frozenset[str] = frozenset()
 
 
 def load_rules(path: Path) -> Rules:
@@ -143,7 +152,7 @@ def load_rules(path: Path) -> Rules:
     if nameless := [pattern.pattern for pattern in kernels if "op" not in pattern.groupindex]:
         raise ConfigError(f"{path}: kernels: {nameless[0]!r} has no group 'op'")
     providers = {name: Provider(entry.backend, entry.says) for name, entry in file.providers.items()}
-    return Rules(rules, silent, kernels, providers, file.becomes)
+    return Rules(rules, silent, kernels, providers, file.becomes, file.takes_several)
 
 
 def _compiled(rule: _Rule, outcome: Outcome) -> Rule:

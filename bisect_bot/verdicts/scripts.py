@@ -5,21 +5,16 @@ A script that throws is bad, as a model that fails is. Of what it gives, that is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-import numpy as np
-
-from bisect_bot.model import Case, Ending, Observation, Outcome, Signature, Tensor, Verdict
-from bisect_bot.verdicts.compare import elements
+from bisect_bot.model import Case, Ending, Observation, Outcome, Signature, Verdict
 from bisect_bot.verdicts.messages import one_line
 from bisect_bot.verdicts.rules import Rules
 
 OUT_OF_MEMORY = "out of memory"
 """How the probe begins to say that a script took more memory than it may."""
 _WEBGPU, _WASM, _WEBGL = "webgpu", "wasm", "webgl"
-_NUMBERS = "float64"
 
 
 def judge_script(
@@ -81,28 +76,19 @@ def what_ran(ran: Iterable[str]) -> str:
 
 
 def only_expected(observation: Observation, case: Case) -> Observation:
-    """`observation` with those outputs alone that the script `case` expects, fit to be compared."""
-    expected = {tensor.name: tensor for data_set in case.data_sets for tensor in data_set.expected}
+    """`observation` with those outputs alone that the script `case` expects."""
+    expected = {tensor.name for data_set in case.data_sets for tensor in data_set.expected}
     steps = tuple(
         replace(
             step,
             outputs=tuple(
-                tuple(_comparable(tensor, expected[tensor.name]) for tensor in outputs if tensor.name in expected)
+                tuple(tensor for tensor in outputs if tensor.name in expected)
                 for outputs in step.outputs[: len(case.data_sets)]
             ),
         )
         for step in observation.steps
     )
     return replace(observation, steps=steps)
-
-
-def _comparable(tensor: Tensor, expected: Tensor) -> Tensor:
-    """`tensor` as numbers where numbers are expected: as float64, and in the shape of a number or a flat list."""
-    if expected.dtype != _NUMBERS:
-        return tensor
-    flat = len(expected.shape) <= 1 and math.prod(tensor.shape) == math.prod(expected.shape)
-    shape = expected.shape if flat else tensor.shape
-    return Tensor(tensor.name, _NUMBERS, shape, elements(tensor).astype(np.dtype("<f8")).tobytes())
 
 
 def _place(ran: frozenset[str]) -> str | None:

@@ -6,9 +6,10 @@ The rule is `TensorResultValidator.floatEqual` of js/web/test/test-runner.ts.
 from __future__ import annotations
 
 import math
+import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,13 +19,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bisect_bot.errors import ConfigError
 
+OUTLIER = 30.0
+"""Of normally distributed numbers, none is so many times their median."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """The numbers of one backend or element type. `same_sign` refuses values of opposite sign, which upstream's
     quotients miss.
 
-    `of_rms` is added to `absolute` as a share of the root mean square of the expected output. `zero_floor` is the
+    `of_rms` is added to `absolute` as a share of the size of the expected output, the root mean square of its elements
+    without outliers. `zero_floor` is the
     size from which on two expected values show that an output of nothing but zeros is wrong, however near they are.
     """
 
@@ -47,7 +52,11 @@ class Tolerances:
         """The tolerance of outputs of the type `dtype` on `backend`. Raises ConfigError when there is none."""
         if backend not in self.backends:
             raise ConfigError(f"tolerances.toml has no tolerance for the backend {backend!r}", "add it")
-        return self.types.get(dtype, self.backends[backend])
+        own = self.backends[backend]
+        found = self.types.get(dtype, own)
+        # A type's own maximum is what stands for more; one that holds more has not to stand for it.
+        largest = {"float32": own.max_float, "float64": sys.float_info.max}
+        return replace(found, max_float=largest.get(dtype, found.max_float))
 
     def for_half(self) -> Tolerances:
         """These tolerances for a model that computes in float16: what it widens at its end is no more exact."""
@@ -112,7 +121,7 @@ def floats_match(actual: NDArray[np.float64], expected: NDArray[np.float64], tol
     """Which elements are equal by the rule. Both arrays have one shape; narrower floats are widened by the caller."""
     with np.errstate(all="ignore"):
         finite = np.isfinite(actual) & np.isfinite(expected)
-        near = np.abs(actual - expected) < tolerance.absolute + tolerance.of_rms * _rms(expected)
+        near = np.abs(actual - expected) < tolerance.absolute + tolerance.of_rms * _size(expected, tolerance.max_float)
         limited = np.clip(expected, -tolerance.max_float, tolerance.max_float)
         quotients = (actual / limited < tolerance.relative) & (limited / actual < tolerance.relative)
         close = (actual != 0) & (limited != 0) & quotients
@@ -124,9 +133,19 @@ def floats_match(actual: NDArray[np.float64], expected: NDArray[np.float64], tol
     return np.asarray(same | (finite & (near | close)), dtype=np.bool_)
 
 
-def _rms(values: NDArray[np.float64]) -> float:
-    """The root mean square of the finite elements of `values`, 0 when there are none."""
-    finite = values[np.isfinite(values)]
-    largest = float(np.abs(finite).max(initial=0.0))
+def _size(values: NDArray[np.float64], max_float: float) -> float:
+    """The root mean square of `values`, 0 when there are none, without those that say nothing of their size.
+
+    What masks leave (-65504, -10000, an infinity) is no part of the numbers around it: left out is what reaches
+    `max_float`, and what is more than `OUTLIER` times the median of the amounts, each different one counted once
+    because a mask may cover most of an output.
+    """
+    amounts = np.abs(values[np.isfinite(values)])
+    amounts = amounts[amounts < max_float]
+    different = np.unique(amounts[amounts > 0])
+    if not different.size:
+        return 0.0
+    kept = amounts[amounts <= OUTLIER * float(np.median(different))]
     # Scaled, because squares of large numbers overflow.
-    return largest * math.sqrt(float(np.mean(np.square(finite / largest)))) if largest else 0.0
+    largest = float(kept.max())
+    return largest * math.sqrt(float(np.mean(np.square(kept / largest)))) if largest else 0.0

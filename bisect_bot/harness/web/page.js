@@ -8,6 +8,12 @@
   // What the exchange needs, taken before a user's script could change it.
   const fetch = window.fetch.bind(window);
   const { parse, stringify } = JSON;
+  const { Blob, TextEncoder, Uint32Array } = window;
+  const encodeText = TextEncoder.prototype.encode.bind(new TextEncoder());
+  // The server gives it in answer to the page's greeting and takes nothing else without it: whatever a user's script
+  // posts itself is refused. A header of the request, which no function that a script may replace gets to see.
+  const SECRET = 'Bisect-Bot-Secret';
+  let secret = '';
   const EXCHANGE = new URL('exchange', location.href).href;
   const pageId = new URLSearchParams(location.search).get('page');
   const CONSOLE_LINES = 4000;
@@ -18,6 +24,7 @@
   let consoleLines = [];
   // The runtime's word on which node runs where, kept apart so that no flood of lines washes it away.
   let placementLines = [];
+  let placementsKnown = new Set(); // what was said of one session, for each that differs
   const PLACEMENT = /VerifyEachNodeIsAssignedToAnEp|placed on \[/;
   for (const level of ['debug', 'log', 'info', 'warn', 'error']) {
     console[level] = (...args) => {
@@ -34,6 +41,18 @@
     consoleLines.push(`unhandled rejection: ${messageOf(event.reason)}`.slice(0, CONSOLE_LINE));
   });
 
+  // Keeps what `placementLines` says since line `begin` of a session of the case's own model, once where several say
+  // the same: those of a large model would fill the list.
+  function keepPlacements(begin, isOwn) {
+    const lines = placementLines.slice(begin);
+    const said = lines.map((line) => line.slice(line.search(PLACEMENT))).join('\n'); // without the time of day
+    if (isOwn && !placementsKnown.has(said)) {
+      placementsKnown.add(said);
+    } else {
+      placementLines.length = begin;
+    }
+  }
+
   function messageOf(error) {
     return error && error.message !== undefined ? `${error.name || 'Error'}: ${error.message}` : String(error);
   }
@@ -41,9 +60,16 @@
   // --- frames: u32 length of the header, the header as JSON, then the blobs that `blobs` gives the lengths of ---
 
   function encode(header, blobs) {
-    const head = new TextEncoder().encode(stringify({ ...header, blobs: blobs.map((b) => b.byteLength) }));
-    const length = new Uint32Array([head.byteLength]);
-    return new Blob([length, head, ...blobs]);
+    // Plain loops: a user's script may have replaced the methods of arrays.
+    const sizes = [];
+    const parts = [null, null];
+    for (let i = 0; i < blobs.length; i += 1) {
+      sizes[i] = blobs[i].byteLength;
+      parts[i + 2] = blobs[i];
+    }
+    parts[1] = encodeText(stringify({ ...header, blobs: sizes }));
+    parts[0] = new Uint32Array([parts[1].byteLength]);
+    return new Blob(parts);
   }
 
   function decode(buffer) {
@@ -58,10 +84,12 @@
   }
 
   async function exchange(header, blobs) {
-    const response = await fetch(EXCHANGE, { method: 'POST', body: encode({ ...header, page: pageId }, blobs) });
+    const body = encode({ ...header, page: pageId }, blobs);
+    const response = await fetch(EXCHANGE, { method: 'POST', headers: { [SECRET]: secret }, body });
     if (!response.ok) {
       throw new Error(`the server answered ${response.status}`);
     }
+    secret = header.kind === 'hello' ? response.headers.get(SECRET) : secret;
     return decode(await response.arrayBuffer());
   }
 
@@ -144,6 +172,7 @@
     } finally {
       await gpu.settle();
       step.gpu_errors = gpu.seen().errors;
+      result.told = step.gpu_errors.length;
       step.dispatches = gpu.seen().dispatches;
     }
     result.ending = 'completed';
@@ -236,12 +265,14 @@
         try {
           if (what === 'create') {
             const model = other ? one.other : one;
-            const session = await timed(other ? 'create other' : 'create', () =>
-              createSession(job, model, blobs)
-            );
-            sessions.set(name, session);
+            const begin = placementLines.length;
+            try {
+              const work = () => createSession(job, model, blobs);
+              sessions.set(name, await timed(other ? 'create other' : 'create', work));
+            } finally {
+              keepPlacements(begin, !other);
+            }
             gpu.sessionBegins();
-            result.placed = result.placed || placementLines.slice();
           } else if (what === 'release') {
             await release(name);
           } else if (other) {
@@ -269,12 +300,13 @@
 
   async function doCase(job, one, blobs, post) {
     const result = { index: one.index, ending: 'error', stage: 'harness', steps: [], errors: [] };
-    // begun: steps; told: GPU errors that a step names; elsewhere: dispatches of another model; placed: placements.
-    Object.assign(result, { times_ms: [], found: null, step: '', begun: 0, told: 0, elsewhere: 0, placed: null });
+    // begun: steps; told: GPU errors that a step names; elsewhere: dispatches of another model.
+    Object.assign(result, { times_ms: [], found: null, step: '', begun: 0, told: 0, elsewhere: 0 });
     const outputBlobs = [];
     const begin = performance.now();
     consoleLines = [];
     placementLines = [];
+    placementsKnown = new Set();
     // A step that hangs or crashes says no more: what was reached, and what comes next, is told before.
     const tell = async (step) => {
       const blobsOfSteps = outputBlobs.splice(0);
@@ -284,50 +316,32 @@
       await runCase(job, one, blobs, result, outputBlobs, tell);
     } catch (error) {
       result.errors.unshift(errorOf(error, result.stage, result.step));
-      await gpu.settle();
     }
+    // What comes of the releases is this case's and its last step's, not the next case's.
+    await gpu.settle();
     Object.assign(result, gpu.take());
+    if (result.steps.length > 0) {
+      result.steps[result.steps.length - 1].gpu_errors.push(...result.gpu_errors.slice(result.told));
+    }
     result.dispatches -= result.elsewhere;
     result.console = consoleLines;
-    result.placed = result.placed || placementLines;
+    result.placed = placementLines;
     result.times_ms.push(['total', performance.now() - begin]);
     return [result, outputBlobs];
   }
 
-  // Runs the cases of a message. Results are posted while later cases run already, as many at once as are ready.
-  // Resolves with the server's next message: the first answer that is not just "go on".
+  // Runs the cases of a message. The result of each is with the server before the next begins: one that hangs or
+  // crashes takes nothing along with it, and is the one that is missing. Resolves with the server's next message: the
+  // first answer that is not just "go on".
   async function doCases(job, blobs) {
-    let answer = null;
-    let ready = [];
-    let posting = null;
-    const postProgress = async (header, outputBlobs) => {
-      await posting;
-      await exchange(header, outputBlobs);
-    };
-    const post = async () => {
-      while (ready.length > 0 && !answer) {
-        const now = ready;
-        ready = [];
-        const results = now.map(([result, outputBlobs]) => ({ ...result, blob_count: outputBlobs.length }));
-        const reply = await exchange({ kind: 'results', results }, [].concat(...now.map((pair) => pair[1])));
-        answer = reply.header.kind === 'go on' ? null : reply;
-      }
-      posting = null;
-    };
     for (const one of job.cases) {
-      const [result, outputBlobs] = await doCase(job, one, blobs, postProgress);
-      ready.push([result, outputBlobs]);
-      posting = posting || post();
-      // After a failure nothing may run before the server has said whether this page is still to be used.
-      if (result.ending !== 'completed' || result.gpu_errors.length > 0) {
-        await posting;
-      }
-      if (answer) {
-        break;
+      const [result, outputBlobs] = await doCase(job, one, blobs, exchange);
+      const reply = await exchange({ kind: 'result', ...result }, outputBlobs);
+      if (reply.header.kind !== 'go on') {
+        return reply;
       }
     }
-    await posting;
-    return answer;
+    return null;
   }
 
   async function work() {
