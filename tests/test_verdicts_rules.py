@@ -185,3 +185,12 @@ def test_what_the_installed_onnxruntime_says_of_a_model_that_is_too_new_is_known
     found = RULES.first([str(caught.value)])
     assert found is not None
     assert found[0].says.startswith(says)
+
+
+@pytest.mark.parametrize(
+    "message", ["Error: there is no file modle.onnx beside the script", "Error: y was given twice: report() and"]
+)
+def test_a_mistake_in_a_script_is_no_verdict_on_a_build(message: str) -> None:
+    found = RULES.first([message])
+    assert found is not None and found[0].outcome is Outcome.SKIP
+    assert RULES.first([f"Error: my {message}"]) is None

@@ -26,7 +26,7 @@
   };
   const LIMITS = ['maxBufferSize', 'maxStorageBufferBindingSize', 'maxComputeWorkgroupStorageSize'];
   const info = await window.harnessGpu.findAdapter(attempts);
-  const adapter = info && (await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' }));
+  const adapter = info && (await navigator.gpu.requestAdapter());
   return {
     isolated: window.crossOriginIsolated,
     threads: Boolean(attempt(threads)),

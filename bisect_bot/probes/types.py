@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from bisect_bot.model import Artifact, Bundle, Case, CaseKind, Ending, Observation, Plan, Target
 
-HARNESS_VERSION = 2
+HARNESS_VERSION = 3
 """Goes up when the same build may be observed to do something else than before, so that a stored verdict is not
 reused."""
 

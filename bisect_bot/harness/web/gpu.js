@@ -50,6 +50,13 @@
       };
     }
 
+    // Builds differ in the power that they ask for, and a machine with two GPUs would answer each with another one: all
+    // get the adapter that the browser gives to whoever asks for none.
+    const requestAdapter = GPU.prototype.requestAdapter;
+    GPU.prototype.requestAdapter = function (options) {
+      return requestAdapter.call(this, { ...options, powerPreference: undefined });
+    };
+
     const requestDevice = GPUAdapter.prototype.requestDevice;
     GPUAdapter.prototype.requestDevice = async function (...args) {
       const device = await requestDevice.apply(this, args);
@@ -88,7 +95,7 @@
     // The first requestAdapter() may answer null while the GPU process starts: asks again, up to `attempts` times.
     async findAdapter(attempts) {
       for (let i = 0; navigator.gpu && i < attempts; i += 1) {
-        const adapter = await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' });
+        const adapter = await navigator.gpu.requestAdapter();
         if (adapter) {
           const info = await infoOf(adapter);
           info.features = Array.from(adapter.features).sort();
