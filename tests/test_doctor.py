@@ -147,4 +147,4 @@ def test_a_small_disk_is_no_place_for_builds(monkeypatch: pytest.MonkeyPatch, sm
 
 def test_a_folder_that_is_no_clone_is_told(tmp_path: Path) -> None:
     (item,) = clone(tmp_path)
-    assert (item.state, item.needed) == (State.MISSING, True)
+    assert (item.state, item.needed) == (State.MISSING, False)
