@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from bisect_bot.cli.console import PatientConsole
 from bisect_bot.cli.show import LiveView
 from bisect_bot.doctor import Examination, State, examine
 from bisect_bot.errors import Exit
@@ -47,7 +48,7 @@ def doctor(
     if as_json:
         typer.echo(found.model_dump_json(indent=2, by_alias=True, ensure_ascii=True))
     else:
-        Console(highlight=False).print(shown(found))
+        PatientConsole().print(shown(found))
     raise typer.Exit(Exit.FOUND if found.ready else Exit.UNUSABLE)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from bisect_bot.cli import options
+from bisect_bot.cli.console import PatientConsole
 from bisect_bot.cli.ending import SESSION, STATUS, out_folder
 from bisect_bot.cli.show import LiveView
 from bisect_bot.errors import UsageError
@@ -66,7 +66,7 @@ def matrix(
     if as_json:
         typer.echo(dumps(report))
     else:
-        console = Console(highlight=False)
+        console = PatientConsole()
         console.print(summary(report), crop=False)
         console.print(f"report: {written}", soft_wrap=True, markup=False)
     raise typer.Exit(STATUS[report.result])

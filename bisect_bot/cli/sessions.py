@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from bisect_bot import paths
+from bisect_bot.cli.console import PatientConsole
 from bisect_bot.reports.escaping import terminal
 from bisect_bot.session.journal import FILE_NAME, Journal, SessionState
 
@@ -28,4 +28,4 @@ def sessions() -> None:
     for row, report in rows:
         state = "unfinished" if row.state is SessionState.RUNNING else row.state.value
         table.add_row(row.id, state, report.result.value if report else "", terminal(row.request.command))
-    Console(highlight=False).print(table if rows else "no session was run yet")
+    PatientConsole().print(table if rows else "no session was run yet")

@@ -10,12 +10,12 @@ from pathlib import Path, PurePath
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from bisect_bot.cases.folder import MODEL
 from bisect_bot.cases.script import SCRIPT
 from bisect_bot.cli import options, run
+from bisect_bot.cli.console import PatientConsole
 from bisect_bot.cli.show import LiveView
 from bisect_bot.errors import Exit, UsageError
 from bisect_bot.reports.claim import Claim, read_claim
@@ -101,7 +101,7 @@ def verify_report(
     if as_json:
         typer.echo(json.dumps(to_json(found), indent=2))
     else:
-        Console(highlight=False, soft_wrap=True).print(told(found, claim))
+        PatientConsole(soft_wrap=True).print(told(found, claim))
     raise typer.Exit(STATUS[found.answer])
 
 

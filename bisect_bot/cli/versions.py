@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from bisect_bot import paths
 from bisect_bot.builds import published
 from bisect_bot.builds.disk import disk_errors, write_whole
 from bisect_bot.builds.npm import Npm, listing
+from bisect_bot.cli.console import PatientConsole
 from bisect_bot.errors import BuildUnusable, UsageError
 from bisect_bot.history import ancestry, load_ancestry, order_revisions
 from bisect_bot.history.known import How, Known, dump, merge
@@ -56,7 +56,7 @@ def versions(
             "--save updates the data that ships with bisect-bot, from a clone of onnxruntime.",
             "Run it in a checkout of bisect-bot, with --repo CLONE.",
         )
-    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    errors = PatientConsole(stderr=True, soft_wrap=True)
     cache = paths.cache_root()
     listed = listing(None, cache)
     if listed.warning:
@@ -71,13 +71,13 @@ def versions(
         typer.echo(json.dumps([as_row(build, known.get(build.id)) for build in builds], indent=1))
     else:
         # A pipe has no width: titles are then written out.
-        console = Console(highlight=False)
+        console = PatientConsole()
         console.width = console.width if console.is_terminal else WIDE
         console.print(_table(builds, known, console.width))
         console.print(LEGEND)
 
 
-def look_up(repo: Path, names: Sequence[str], cache: Path, fetching: Console | None) -> tuple[Known, ...]:
+def look_up(repo: Path, names: Sequence[str], cache: Path, fetching: PatientConsole | None) -> tuple[Known, ...]:
     """The place of the builds `names` in the clone `repo`.
 
     With a console to say so on, fetches the packages of those whose commit the clone lacks, to compare their
