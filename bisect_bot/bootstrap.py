@@ -85,14 +85,19 @@ def require_python(version: tuple[int, ...]) -> None:
 
 
 def requirements(root: Path, groups: Iterable[str] = ()) -> list[str]:
-    """The project's direct requirements and those of the dependency `groups`, as pyproject.toml has them."""
+    """The project's direct requirements and those of the dependency `groups`, as pyproject.toml has them.
+
+    With a group goes the one for this platform alone, where there is one: `dev-linux-x86_64` with `dev`.
+    """
     import tomllib  # noqa: PLC0415 - not in Python 3.8, which must get as far as `require_python`
 
     with (root / "pyproject.toml").open("rb") as file:
         data = tomllib.load(file)
     wanted: list[str] = list(data["project"]["dependencies"])
+    here = f"{sys.platform}-{os.uname().machine}" if hasattr(os, "uname") else sys.platform
     for group in groups:
         wanted += data["dependency-groups"][group]
+        wanted += data["dependency-groups"].get(f"{group}-{here}", ())
     return wanted
 
 

@@ -61,6 +61,12 @@ class CaseUnsupported(CaseError):
     """A sound case that no build can be given: strings, sequences, element types that onnxruntime-web does not have."""
 
 
+class OutOfBudget(BisectBotError):
+    """A limit that the user set was reached: what is known so far is reported, and can be gone on with."""
+
+    exit_status = Exit.STOPPED
+
+
 class ConfigError(UsageError):
     """A configuration file that does not fit its schema."""
 

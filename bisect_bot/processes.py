@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -28,12 +29,17 @@ class Completed:
 
 
 def start(
-    argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, output: int | None = None
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    output: int | None = None,
+    stdin: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Starts `argv` as the leader of a process group of its own, without a terminal to read from.
 
-    `output` is where stdout and stderr go (`subprocess.PIPE`, a file descriptor, None: nowhere).
-    Raises OSError when the program cannot be started.
+    `output` is where stdout and stderr go (`subprocess.PIPE`, a file descriptor, None: nowhere). `stdin` is an open
+    file to read from instead of nothing. Raises OSError when the program cannot be started.
     """
     sink = subprocess.DEVNULL if output is None else output
     flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
@@ -41,7 +47,7 @@ def start(
         list(argv),
         cwd=cwd,
         env=dict(env) if env is not None else None,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
         stdout=sink,
         stderr=sink if output != subprocess.PIPE else subprocess.PIPE,
         start_new_session=os.name != "nt",

@@ -85,6 +85,14 @@ def sweep(parent: Path | None = None) -> int:
     return swept
 
 
+def living(parent: Path) -> Iterator[Path]:
+    """The scratch folders under `parent` whose owner runs, whoever started it."""
+    for path in parent.glob(f"{PREFIX}*") if parent.is_dir() else ():
+        owner = _owner(path)
+        if owner is not None and owner[1] is not None and started_at(owner[0]) == owner[1]:
+            yield path
+
+
 def _is_ours(path: Path) -> bool:
     """Whether this user made `path`: the temporary folder is shared, and another's word kills nothing of ours."""
     try:

@@ -8,10 +8,10 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bisect_bot.errors import MachineError
+from bisect_bot.errors import BisectBotError, MachineError
 from bisect_bot.probes.adapter import choose_target
 from bisect_bot.processes import run
-from bisect_bot.targets import browsers
+from bisect_bot.targets import browsers, display
 
 CLONE = "BISECT_BOT_TEST_CLONE"
 NPM_TIMEOUT_S = 120.0
@@ -21,6 +21,16 @@ NPM_TIMEOUT_S = 120.0
 def no_browser() -> str | None:
     """Why tests marked `browser` cannot run."""
     return None if browsers.find("chrome") else "no Chrome, Chromium or Edge on this machine"
+
+
+@functools.cache
+def no_electron() -> str | None:
+    """Why tests marked `electron` cannot run: it needs a display, for which Xvfb does."""
+    try:
+        browsers.locate("electron", browsers.load_config())
+    except BisectBotError as error:
+        return str(error)
+    return None if display.possible() else display.NEEDED
 
 
 @functools.cache
@@ -65,6 +75,7 @@ LIMITS: Mapping[str, Callable[[], str | None]] = {
     "network": no_network,
     "gpu": no_gpu,
     "clone": no_clone,
+    "electron": no_electron,
 }
 # What CI has to bring. There its absence is a failure, or a green run could have tested nothing.
-REQUIRED_IN_CI = frozenset({"browser", "network"})
+REQUIRED_IN_CI = frozenset({"browser", "network", "electron"})

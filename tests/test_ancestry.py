@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import os
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,45 +18,7 @@ from bisect_bot.errors import UsageError
 from bisect_bot.history.ancestry import Evidence, find
 from bisect_bot.history.known import How, Known, load
 from bisect_bot.history.published import named_commit
-
-DAY = 86400
-START = 1_700_006_400  # 2023-11-15
-
-
-@dataclass
-class Repo:
-    """A repository made commit by commit, one a day."""
-
-    path: Path
-    days: int = 0
-    git_env: dict[str, str] = field(default_factory=dict)
-
-    def git(self, *words: str) -> str:
-        env = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull} | self.git_env
-        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(self.path), *words]
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
-
-    def commit(self, title: str, files: dict[str, str | None]) -> str:
-        for name, text in files.items():
-            path = self.path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if text is None:
-                path.unlink()
-            else:
-                path.write_text(text)
-        self.days += 1
-        # Authors' dates run backwards here: they must not matter.
-        self.git_env = {
-            "GIT_COMMITTER_DATE": f"{START + self.days * DAY} +0000",
-            "GIT_AUTHOR_DATE": f"{START - self.days * DAY} +0000",
-        }
-        self.git("add", "-A")
-        self.git("commit", "-q", "--allow-empty", "-m", title)
-        return self.git("rev-parse", "HEAD")
-
-
-def day(number: int) -> dt.date:
-    return dt.datetime.fromtimestamp(START + number * DAY, dt.UTC).date()
+from tests.repos import Repo, day, make_repo
 
 
 def lib(**files: str) -> dict[str, str | None]:
@@ -72,11 +34,7 @@ MANY = {f"same{n}": "x" for n in range(20)}
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
-    path = tmp_path / "onnxruntime"
-    path.mkdir()
-    made = Repo(path)
-    made.git("init", "-q", "-b", "main")
-    return made
+    return make_repo(tmp_path / "onnxruntime")
 
 
 @dataclass(frozen=True)

@@ -242,6 +242,14 @@ def test_every_requirement_of_the_project_is_of_a_form_that_the_bootstrap_reads(
     assert {"numpy", "gitpython", "pytest"} <= set(names)
 
 
+def test_a_group_brings_along_what_goes_with_it_on_this_platform_alone(tmp_path: Path) -> None:
+    here = f"{sys.platform}-{os.uname().machine}" if hasattr(os, "uname") else sys.platform
+    groups = f'dev = ["b"]\n"dev-{here}" = ["c"]\n"dev-plan9-mips" = ["d"]\n'
+    (tmp_path / "pyproject.toml").write_text(f'[project]\ndependencies = ["a"]\n[dependency-groups]\n{groups}')
+    assert bootstrap.requirements(tmp_path, ["dev"]) == ["a", "b", "c"]
+    assert bootstrap.requirements(tmp_path) == ["a"]
+
+
 @pytest.mark.parametrize("text", ["numpy<3", "numpy>=1,<3", "numpy; sys_platform == 'win32'", "numpy[extra]"])
 def test_a_requirement_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not of the form"):

@@ -10,6 +10,7 @@ import pytest
 from bisect_bot.errors import ConfigError, NoBrowser, UsageError
 from bisect_bot.model import Adapter
 from bisect_bot.targets import browsers
+from bisect_bot.targets.browsers import Browser
 
 CONFIG = browsers.load_config()
 NVIDIA = Adapter("nvidia", "hopper")
@@ -81,6 +82,41 @@ def test_unknown_targets_and_missing_executables_are_told_apart(tmp_path: Path) 
         browsers.locate(f"chrome:{tmp_path}/nowhere", CONFIG)
 
 
+def browser(path: Path, version: str) -> Path:
+    """An executable at `path` that tells `version`, as a browser does."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho {version}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the names are those on Linux")
+def test_edge_and_a_channel_are_that_browser_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.delenv("CHROME_BIN", raising=False)
+    browser(tmp_path / "bin/google-chrome", "Google Chrome 150.0.1.2")
+    canary = browser(tmp_path / "bin/google-chrome-canary", "Google Chrome 152.0.1.2 canary")
+    assert browsers.locate("chrome", CONFIG).version == "150.0.1.2"
+    assert browsers.locate("chrome:canary", CONFIG) == Browser("chrome", canary, "152.0.1.2", "Google Chrome")
+    with pytest.raises(NoBrowser, match="edge is not installed here as canary"):
+        browsers.locate("edge:canary", CONFIG)
+    if not Path("/opt/microsoft/msedge/msedge").exists():
+        with pytest.raises(NoBrowser, match="no Edge was found"):
+            browsers.locate("edge", CONFIG)
+    browser(tmp_path / "bin/microsoft-edge", "Microsoft Edge 151.0.1.2")
+    found = browsers.locate("edge", CONFIG)
+    assert (found.name, found.version, found.product) == ("edge", "151.0.1.2", "Microsoft Edge")
+
+
+def test_each_kind_of_browser_starts_with_its_own_flags() -> None:
+    chrome, edge, electron = (
+        browsers.command_line(CONFIG, None, (), name) for name in ("chrome-2", "edge", "electron")
+    )
+    assert chrome == edge
+    assert set(chrome) - set(electron) == {"--headless=new"}, "Electron's window is hidden, but is one"
+    assert any(flag.startswith("--host-resolver-rules=") for flag in electron), "it reaches nobody either"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there the version is the name of a folder")
 def test_the_version_is_what_the_browser_says_of_itself(tmp_path: Path) -> None:
     script = tmp_path / "browser"
@@ -89,6 +125,8 @@ def test_the_version_is_what_the_browser_says_of_itself(tmp_path: Path) -> None:
     found = browsers.locate(f"chrome:{script}", CONFIG)
     assert (found.name, found.version, found.executable) == ("chrome", "156.0.8078.114", script)
     assert found.product == "Chromium"
+    script.write_text("#!/bin/sh\necho v9.4.1\n")
+    assert browsers.identify(script) == ("Electron", "9.4.1")
     script.write_text("#!/bin/sh\necho cannot open display >&2\nexit 1\n")
     with pytest.raises(NoBrowser, match="cannot open display"):
         browsers.identify(script)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from bisect_bot.cli.doctor import shown
-from bisect_bot.doctor.browsers import browsers, found
+from bisect_bot.doctor.browsers import browsers, found, of_target
 from bisect_bot.doctor.items import Item, State, examination, guarded, tidy
 from bisect_bot.doctor.places import cache_size, clone, disks
 from bisect_bot.doctor.programs import npm, version_of
-from bisect_bot.targets.browsers import load_config
+from bisect_bot.targets.browsers import load_config, locate
 from tests.command import Shell
 
 KEYS = {"system", "python", "onnx", "onnxruntime", "browser", "page", "adapter", "webgpu"}
@@ -51,6 +52,44 @@ def test_a_named_browser_that_is_not_there_makes_the_main_job_impossible(monkeyp
     item = next(browsers(load_config()))
     assert (item.key, item.state, item.needed) == ("browser", State.MISSING, True)
     assert "/nowhere/chrome" in item.value and "CHROME_BIN" in item.do
+
+
+@pytest.mark.electron
+def test_an_electron_is_examined_with_its_versions_and_named_where_it_lacks_something() -> None:
+    path = locate("electron", load_config()).executable
+    items = [item for item in of_target("electron", [path], load_config()) if item.key != "gpu"]
+    assert [item.key for item in items] == ["browser", "page", "adapter", "adapter", "webgpu"]
+    told, page = items[0], items[1]
+    assert "Electron" in told.value and f"--target electron:{path}" in told.means
+    versions = page.details["versions"]
+    assert isinstance(versions, dict) and {"electron", "chrome", "node", "v8"} <= set(versions)
+    assert versions["electron"] == told.details["version"]
+    assert not any(item.needed for item in items), "the main job runs without"
+
+
+@pytest.mark.electron
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is always a display")
+def test_an_electron_without_a_display_is_told_what_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = locate("electron", load_config()).executable
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    page = next(item for item in of_target("electron", [path], load_config()) if item.key == "page")
+    assert (page.state, page.needed) == (State.MISSING, False)
+    assert "Electron needs a display" in page.value and "xvfb" in page.do.lower()
+
+
+@pytest.mark.browser
+def test_a_software_adapter_is_told_for_low_and_high_power_with_its_driver() -> None:
+    config = load_config()
+    (path, *_) = found(config)
+    items = list(of_target("chrome", [path], config))
+    told = [item.details for item in items if item.key == "adapter" and item.details.get("software")]
+    assert told, [item.value for item in items]
+    assert told[0]["driver"]
+    by_power = told[0]["by_power"]
+    assert isinstance(by_power, dict) and set(by_power) == {"low-power", "high-performance"}
+    gpus = [item for item in items if item.key == "gpu"]
+    assert gpus and gpus[0].details["driver"] == told[0]["driver"]
 
 
 @pytest.mark.parametrize("width", [80, 120])

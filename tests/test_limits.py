@@ -39,6 +39,7 @@ def run_marked(tree: Path, *markers: str, ci: bool = False, clone: str = "") -> 
     """Runs one passing test a marker where there is no browser and no npm; pytest's status and its summary."""
     (tree / "tests/test_marked.py").write_text("import pytest\n" + "".join(ONE.format(marker=m) for m in markers))
     env = {**os.environ, "PATH": str(tree / "bin"), "PYTHONPATH": str(ROOT), "CI": "true" if ci else ""}
+    env |= {"ELECTRON_PATH": str(tree / "nowhere"), "DISPLAY": ""}
     env |= {"CHROME_BIN": str(tree / "nowhere"), "BISECT_BOT_TEST_CLONE": clone, "PYTHONDONTWRITEBYTECODE": "1"}
     argv = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tree)]
     argv += [str(tree / "tests"), "-p", "no:cacheprovider"]
@@ -47,9 +48,10 @@ def run_marked(tree: Path, *markers: str, ci: bool = False, clone: str = "") -> 
 
 
 def test_what_a_machine_lacks_is_skipped_and_the_summary_says_why(tree: Path) -> None:
-    status, summary = run_marked(tree, "browser", "network", "gpu", "clone")
+    status, summary = run_marked(tree, "browser", "network", "gpu", "clone", "electron")
     assert status == pytest.ExitCode.OK
-    assert "4 skipped" in summary
+    assert "5 skipped" in summary
+    assert "is no Electron" in summary
     assert "no Chrome, Chromium or Edge on this machine" in summary
     assert "npm is not installed" in summary
     assert "no hardware GPU adapter (no Chrome, Chromium or Edge was found)" in summary
@@ -57,9 +59,9 @@ def test_what_a_machine_lacks_is_skipped_and_the_summary_says_why(tree: Path) ->
 
 
 def test_in_ci_a_missing_browser_or_npm_is_a_failure(tree: Path) -> None:
-    status, summary = run_marked(tree, "browser", "network", "clone", ci=True)
+    status, summary = run_marked(tree, "browser", "network", "electron", "clone", ci=True)
     assert status == pytest.ExitCode.TESTS_FAILED
-    assert "2 errors" in summary
+    assert "3 errors" in summary
     assert "1 skipped" in summary
 
 

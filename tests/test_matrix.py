@@ -22,6 +22,7 @@ from bisect_bot.session.journal import Journal
 from bisect_bot.session.loop import Ruling
 from bisect_bot.session.matrix import expand, fill
 from bisect_bot.session.rounds import ask_all
+from bisect_bot.session.supply import Supply
 from bisect_bot.session.units import Unit
 from bisect_bot.session.watcher import Silent
 from bisect_bot.session.workshop import Workshop, open_workshop
@@ -82,14 +83,14 @@ def printed(report: Report, width: int) -> str:
 def test_a_range_is_its_ends_and_the_builds_of_main_between_them(
     workshop: Workshop, text: str, word: str, ids: list[str]
 ) -> None:
-    found, revisions = expand(text, BUILDS, workshop)
+    found, revisions = expand(text, Supply(Request("", "", ()), workshop, BUILDS))
     assert (found, [revision.id for revision in revisions]) == (word, ids)
 
 
 @pytest.mark.parametrize("text", ["9.9.9", "1.20.1..9.9.9", "..", "1.20.1..", "..1.20.1"])
 def test_a_range_of_what_nobody_knows_is_refused(workshop: Workshop, text: str) -> None:
     with pytest.raises(UnknownRevision):
-        expand(text, BUILDS, workshop)
+        expand(text, Supply(Request("", "", ()), workshop, BUILDS))
 
 
 # --- what is shown ------------------------------------------------------------------------------

@@ -50,6 +50,12 @@ SESSION = "Can't create a session. ERROR_CODE: 1, ERROR_MESSAGE: "
         ("error: 'f16' type used without 'f16' extension enabled", Outcome.SKIP, "shader-f16"),
         ("no available backend found. ERR: [webgpu] backend not found.", Outcome.SKIP, "no such backend"),
         (
+            "no available backend found. ERR: [wasm] Error: WebAssembly SIMD is not supported in the current"
+            " environment.",
+            Outcome.SKIP,
+            "the browser lacks a WebAssembly feature",
+        ),
+        (
             "no available backend found. ERR: [webgpu] TypeError: e.requestAdapterInfo is not a function",
             Outcome.SKIP,
             "a browser API",

@@ -52,3 +52,12 @@ def write_whole(path: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def used(stamp: Path) -> None:
+    """Notes that the entry of the cache whose file `stamp` is, is used now: `cache gc` goes by that file's time.
+
+    A cache that can only be read is used without a note.
+    """
+    with contextlib.suppress(OSError):
+        os.utime(stamp)

@@ -14,7 +14,7 @@ from typing import Any
 import semver
 
 from bisect_bot.builds.disk import disk_errors, disk_full, write_whole
-from bisect_bot.errors import MachineError, NpmError, UnknownRevision
+from bisect_bot.errors import BisectBotError, MachineError, NpmError, UnknownRevision
 from bisect_bot.processes import Completed, run
 
 PACKAGE = "onnxruntime-web"
@@ -107,7 +107,7 @@ class Npm:
         if done.status is None:
             raise NpmError(f"npm could not {what} within {timeout_s:g} s.", _NETWORK)
         if done.status != 0:
-            raise _failure(done, what, version)
+            raise failure(done, what, version)
         try:
             return json.loads(done.stdout)
         except ValueError as error:
@@ -152,8 +152,9 @@ def _read(kept: Path) -> tuple[str, ...]:
         return ()
 
 
-def _failure(done: Completed, what: str, version: str | None) -> Exception:
-    code, message = _complaint(done)
+def failure(done: Completed, what: str, version: str | None) -> BisectBotError:
+    """The error for a run of npm that could not do `what`; `version` is the build that was asked for."""
+    code, message = complaint(done)
     if code in {"ENOSPC", "EDQUOT"} or "ENOSPC" in message:
         return disk_full("npm (its cache, or the folder it fetches to)")
     if version is not None and code in _NO_SUCH:
@@ -164,7 +165,7 @@ def _failure(done: Completed, what: str, version: str | None) -> Exception:
     return NpmError(f"npm could not {what}: {message or f'it ended with status {done.status}'}", advice)
 
 
-def _complaint(done: Completed) -> tuple[str, str]:
+def complaint(done: Completed) -> tuple[str, str]:
     """npm's error code and its message in one line: from its JSON answer, else from its last lines on stderr."""
     lines = [m[1] for m in re.finditer(r"^npm (?:error|ERR!) ?(.*)$", done.stderr, re.MULTILINE)]
     code = next((line.removeprefix("code ").strip() for line in lines if line.startswith("code ")), "")

@@ -68,6 +68,23 @@ def unpack(tarball: Path, into: Path, drop: Iterable[str]) -> Unpacked:
     return Unpacked(commits.pop() if len(commits) == 1 else None, declared, sources)
 
 
+def extract(tarball: Path, folder: str, names: Iterable[str], into: Path) -> None:
+    """Writes the files `names` of the package's folder `folder` to the folder `into`.
+
+    Raises BuildUnusable when the package is damaged, lacks one, or holds an entry that would land elsewhere; OSError.
+    """
+    try:
+        with tarfile.open(tarball, "r:gz") as archive:
+            members = dict(_checked(archive, into))
+            for name in names:
+                member = members.get(f"{folder}/{name}")
+                if member is None:
+                    raise BuildUnusable(f"the package lacks {folder}/{name}")
+                (into / name).write_bytes(_read(archive, member))
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
+        raise BuildUnusable(f"the package cannot be unpacked: {error}") from error
+
+
 def blob_id(data: bytes) -> str:
     """The git object id of a blob with these bytes: sha1 of `blob <length>`, a zero byte and the bytes."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

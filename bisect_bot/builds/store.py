@@ -20,10 +20,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bisect_bot.builds.disk import disk_errors, write_whole
+from bisect_bot.builds.disk import disk_errors, used, write_whole
 from bisect_bot.model import Artifact
 from bisect_bot.scratch import scratch
 
+STAMP = "stamp.json"
 COMMIT_ID = re.compile(rb"git-commit-id=([0-9a-f]{7,40})")
 
 
@@ -74,6 +75,11 @@ class Store:
         """Where entries are made: on the same filesystem, so that a rename completes them."""
         return self.root / "tmp"
 
+    @property
+    def records(self) -> Path:
+        """The folder of the records, one file a key."""
+        return self.root / "keys"
+
     def record(self, key: str) -> Record | None:
         """What `key` gave, or None when it was never stored or its record cannot be read."""
         try:
@@ -82,11 +88,16 @@ class Store:
             return None
         return record if record.key == key and record.digest else None
 
+    def is_record_of(self, key: str, path: Path) -> bool:
+        """Whether `path` is where the record of `key` lies."""
+        return path.name == self._record_path(key).name
+
     def find(self, key: str) -> Artifact | None:
         """The artifact of `key`, or None when it is not here or no longer whole (files lack, or changed size)."""
         record = self.record(key)
         if record is None or not self._is_whole(record.digest):
             return None
+        used(self._entry(record.digest) / STAMP)
         return Artifact(record.revision, key, record.digest, self._entry(record.digest) / "files", record.commit)
 
     def is_intact(self, artifact: Artifact) -> bool:
@@ -96,7 +107,7 @@ class Store:
         """
         entry = self._entry(artifact.digest)
         with contextlib.suppress(OSError):
-            stamp = Stamp.model_validate_json((entry / "stamp.json").read_bytes())
+            stamp = Stamp.model_validate_json((entry / STAMP).read_bytes())
             if describe(entry / "files") == stamp:
                 return True
         with disk_errors(self.root), scratch(self.tmp) as place, contextlib.suppress(FileNotFoundError):
@@ -114,7 +125,7 @@ class Store:
             staged = place.path / "entry"
             staged.mkdir()
             files.rename(staged / "files")
-            write_whole(staged / "stamp.json", stamp.model_dump_json())
+            write_whole(staged / STAMP, stamp.model_dump_json())
             self._publish(staged, stamp.digest, place.path)
             complete = record.model_copy(update={"digest": stamp.digest})
             write_whole(self._record_path(record.key), complete.model_dump_json())
@@ -125,6 +136,7 @@ class Store:
         target.parent.mkdir(parents=True, exist_ok=True)
         for attempt in range(10):
             if self._is_whole(digest):
+                used(target / STAMP)
                 return
             try:
                 staged.rename(target)
@@ -140,7 +152,7 @@ class Store:
     def _is_whole(self, digest: str) -> bool:
         entry = self._entry(digest)
         try:
-            stamp = Stamp.model_validate_json((entry / "stamp.json").read_bytes())
+            stamp = Stamp.model_validate_json((entry / STAMP).read_bytes())
             return stamp.digest == digest and all(
                 (entry / "files" / name).stat().st_size == file.size for name, file in stamp.files.items()
             )
@@ -152,7 +164,7 @@ class Store:
         return self.root / "artifacts" / name[:2] / name
 
     def _record_path(self, key: str) -> Path:
-        return self.root / "keys" / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+        return self.records / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
 
 def describe(files: Path) -> Stamp:

@@ -8,6 +8,7 @@ phones, and who names a test wants it run.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -165,6 +166,34 @@ def choose(tests: Sequence[Chosen], wanted: str, where: str) -> tuple[Chosen, ..
         f"{one_line(where)} has no case {one_line(repr(wanted), _NAME)}",
         f"{'is one of these meant' if close else 'it has'}: {one_line(shown)}",
     )
+
+
+def manifest_text(test: OpTest) -> str:
+    """`test` as a JSON object that upstream's runner reads, but for its name; empty where JSON cannot hold it.
+
+    The opset is always named: it is the runner's newest otherwise, another one in each era. `opsets` is what runners
+    before 641c3a4a37 read.
+    """
+    imports = [opset.model_dump() for opset in test.imports]
+    entry: dict[str, Any] = {"operator": test.operator, "opset": imports[0], "opsets": imports}
+    if test.attributes is not None:
+        entry["attributes"] = [attribute.model_dump() for attribute in test.attributes]
+    if test.shapes is not None:
+        entry["inputShapeDefinitions"] = test.shapes
+    entry["cases"] = [
+        {"name": case.name, "inputs": _values(case.inputs), "outputs": _values(case.outputs)} for case in test.cases
+    ]
+    try:
+        return json.dumps(entry, allow_nan=False)
+    except ValueError:  # a number beyond all doubles
+        return ""
+
+
+def _values(values: Sequence[Value]) -> list[dict[str, Any]]:
+    return [
+        {"type": value.type, "data": value.data, **({} if value.dims is None else {"dims": value.dims})}
+        for value in values
+    ]
 
 
 _TESTS = TypeAdapter(list[OpTest])

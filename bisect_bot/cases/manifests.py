@@ -19,7 +19,7 @@ from bisect_bot.cases.folder import MODEL, write_data_set
 from bisect_bot.cases.gitobject import GitObject
 from bisect_bot.cases.jsonc import MAX_BYTES
 from bisect_bot.cases.making import Making, Source
-from bisect_bot.cases.manifest import Chosen, OpTest, choose, parse_manifest
+from bisect_bot.cases.manifest import Chosen, OpTest, choose, manifest_text, parse_manifest
 from bisect_bot.cases.models import parse_model, signature
 from bisect_bot.cases.op_models import data_sets_of, model_of
 from bisect_bot.cases.pin import pin
@@ -98,7 +98,8 @@ def _pinned(test: Chosen, model: bytes, runs: Sequence[Run], file: str, making: 
             write_data_set(destination / f"test_data_set_{number}", inputs, outputs, ports)
         return "files"
 
-    return pin(fill, name=test.name, label=label, root=making.root, data_sets=test.labels)
+    text = manifest_text(test.test)
+    return pin(fill, name=test.name, label=label, root=making.root, data_sets=test.labels, manifest=text)
 
 
 def _lies_there(text: str, test: Callable[[Path], bool]) -> bool:

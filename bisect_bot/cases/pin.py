@@ -35,26 +35,36 @@ def pin(
     root: Path,
     data_sets: Sequence[str] = (),
     feed: Sequence[tuple[str, str]] = (),
+    manifest: str = "",
 ) -> Case:
     """Pins the case that `fill` writes, in the ONNX folder form, to the empty folder that it is given.
 
     `fill` returns where the expected outputs come from. `label` is what the user typed, for errors. `data_sets` are
-    the names of the data sets where they have better ones than their folders', `feed` is as in Case. Raises CaseError
-    for a case that cannot be read, DiskFull when no space is left under `root`, MachineError when it cannot be written
-    for another reason.
+    the names of the data sets where they have better ones than their folders', `feed` and `manifest` are as in Case.
+    Raises CaseError for a case that cannot be read, DiskFull when no space is left under `root`, MachineError when it
+    cannot be written for another reason.
     """
     with disk_errors(root), scratch(parent=root / "tmp") as place:
         content = place.path / "case"
         content.mkdir()
         reference = fill(content)
-        extra = {"data_sets": list(data_sets), "feed": [list(pair) for pair in feed]}
+        extra = {"data_sets": list(data_sets), "feed": [list(pair) for pair in feed], "manifest": manifest}
         record = {"schema": 1, "reference": reference, **{key: value for key, value in extra.items() if value}}
         (content / _RECORD).write_text(json.dumps(record), encoding="utf-8")
         read = _named(read_folder(content, label), data_sets)
         digest = _digest(content)
         home = root / "cases" / digest
         _move(content, home, digest)
-    return Case(name, digest, home / MODEL, read, reference, feed=tuple(feed), external=_external(home))
+    return Case(
+        name,
+        digest,
+        home / MODEL,
+        read,
+        reference,
+        feed=tuple(feed),
+        external=_external(home),
+        manifest=manifest,
+    )
 
 
 def pin_script(fill: Callable[[Path], str], *, script: str, name: str, label: str, root: Path) -> Case:
@@ -102,11 +112,21 @@ def load_pinned(digest: str, name: str, root: Path) -> Case:
         raise CaseError(f"the pinned case {home} cannot be read: {one_line(error.strerror)}") from error
     if not intact:
         raise CaseError(f"the pinned case {home} was changed", "remove that folder and name the case's files again")
+    _note_use(home)
     if record.get("kind") == CaseKind.SCRIPT:
         return _script(home, name, record)
     data_sets = _named(read_folder(home, name), record.get("data_sets", ()))
     feed = tuple((output, name_of_input) for output, name_of_input in record.get("feed", ()))
-    return Case(name, digest, home / MODEL, data_sets, record["reference"], feed=feed, external=_external(home))
+    return Case(
+        name,
+        digest,
+        home / MODEL,
+        data_sets,
+        record["reference"],
+        feed=feed,
+        external=_external(home),
+        manifest=record.get("manifest", ""),
+    )
 
 
 def _external(home: Path) -> tuple[str, ...]:
@@ -138,6 +158,7 @@ def _move(content: Path, home: Path, digest: str) -> None:
     home.parent.mkdir(parents=True, exist_ok=True)
     if home.exists():
         if _digest(home) == digest:
+            _note_use(home)
             return
         shutil.rmtree(home)
     for path in content.rglob("*"):
@@ -153,6 +174,12 @@ def _move(content: Path, home: Path, digest: str) -> None:
             raise
 
 
+def _note_use(home: Path) -> None:
+    """Makes the record's time that of the last use, which `cache gc` goes by; a cache that is only read has no note."""
+    with contextlib.suppress(OSError):
+        os.utime(home / _RECORD)
+
+
 @contextlib.contextmanager
 def disk_errors(root: Path) -> Iterator[None]:
     """Turns an OSError of writing below `root` into DiskFull or MachineError."""
@@ -162,3 +189,8 @@ def disk_errors(root: Path) -> Iterator[None]:
         if error.errno in _NO_SPACE:
             raise DiskFull(f"no space is left under {root} to pin a case", "free some space") from error
         raise MachineError(f"cases cannot be kept under {root}: {one_line(error)}", "is the cache writable?") from error
+
+
+def digest_of(folder: Path) -> str:
+    """The name that the folder of a pinned case has to have: a digest of all its files. Raises OSError."""
+    return _digest(folder)

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from bisect_bot import __version__, bootstrap
-from bisect_bot.cli import check, demo, doctor, matrix, minimise, report, resume, run, sessions, verify, versions
+from bisect_bot.cli import cache, check, demo, doctor, matrix, minimise, report, resume, run, sessions, verify, versions
 from bisect_bot.cli.console import PatientConsole
 from bisect_bot.errors import BisectBotError, CheckExit, Exit
 from bisect_bot.reports.escaping import line
@@ -31,6 +31,7 @@ COMMANDS = {
     "report": report,
     "versions": versions,
     "doctor": doctor,
+    "cache": cache,
 }
 # What typer makes of Ctrl-C inside a command.
 TYPER_INTERRUPTED = 130

@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    revision: Annotated[str, typer.Argument(help="The revision: version, commit of a build, or date.")],
+    revision: Annotated[str, typer.Argument(help="The revision: version, commit, tag, branch or day.")],
     asked: options.CaseOptions,
     expect: Annotated[Expect, typer.Option(help="Which side of the change a good verdict means.")] = Expect.OLD,
 ) -> None:
@@ -38,6 +38,7 @@ def check(
     \b
     bisect-bot check 1.20.1 --case ./my_model_test
     bisect-bot check 1.21.0-dev.20241205-d27fecd3d3 --case model.onnx --backend wasm
+    git bisect run sh -c 'bisect-bot check $(git rev-parse HEAD) --source commits --repo . --case matmul.jsonc'
 
     With `git bisect start --term-old=broken --term-new=fixed`, use --expect new: git reads status 0 as old.
 

@@ -21,6 +21,8 @@ from bisect_bot.model import Request
 
 BACKENDS = ("webgpu", "wasm", "webgl")
 AGAINST = ("reference", "wasm", "good-end")
+SOURCES = ("auto", "published", "commits")
+DRIVERS = ("harness", "upstream")
 INITIAL_STATES = ("given", "zeros", "dynamic")
 ASKED = "asked"
 
@@ -28,6 +30,7 @@ _PLAN = "Run the same case more than once"
 _JUDGING = "What counts as failing"
 _INPUTS = "Inputs and outputs"
 _MACHINE = "Browser and machine"
+_COMMITS = "Commits"
 
 OutOption = Annotated[Path | None, typer.Option(help="Folder for the reports (default: bisect-bot-reports/SESSION).")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print report.json to stdout instead of a summary.")]
@@ -48,7 +51,12 @@ class CaseOptions:
         ),
     ]
     target: Annotated[
-        list[str], typer.Option("--target", "-t", help="Browser: chrome, or chrome:/path/to/executable. Repeatable.")
+        list[str],
+        typer.Option(
+            "--target",
+            "-t",
+            help="Browser: chrome, edge, electron, electron:28, chrome:canary, NAME:/path/to/executable. Repeatable.",
+        ),
     ] = field(default_factory=lambda: ["chrome"])
     backend: Annotated[
         list[str], typer.Option("--backend", "-b", help=f"Execution provider: {', '.join(BACKENDS)}. Repeatable.")
@@ -78,8 +86,34 @@ class CaseOptions:
     ] = 600.0
     repo: Annotated[
         str | None,
-        typer.Option(help="Clone of onnxruntime that REV:path in --case is read from.", rich_help_panel=_INPUTS),
+        typer.Option(
+            help="Clone of onnxruntime, a folder or an address: its commits can be named, and are searched after the "
+            "published builds; REV:path in --case is read from it. It is only read.",
+            rich_help_panel=_COMMITS,
+        ),
     ] = None
+    source: Annotated[
+        str,
+        typer.Option(
+            help=f"What a revision is: {', '.join(SOURCES)} (auto: a published build, else a commit of --repo).",
+            rich_help_panel=_COMMITS,
+        ),
+    ] = "auto"
+    wasm: Annotated[
+        str,
+        typer.Option(
+            help="Where a commit's WebAssembly comes from: auto, build (from source), or the version of a published "
+            "build that lends its own.",
+            rich_help_panel=_COMMITS,
+        ),
+    ] = "auto"
+    driver: Annotated[
+        str,
+        typer.Option(
+            help=f"What runs the cases: {', '.join(DRIVERS)} (upstream: the test runner of each commit).",
+            rich_help_panel=_COMMITS,
+        ),
+    ] = "harness"
     dim: Annotated[
         list[str],
         typer.Option(
@@ -165,7 +199,7 @@ class CaseOptions:
         """The request that the options mean, with `rest` for its other fields. Raises UsageError."""
         self._check()
         return Request(
-            **{"good": "", "bad": "", **rest},
+            **{"good": "", "bad": "", "source": self.source, **rest},
             cases=tuple(self.case),
             targets=tuple(dict.fromkeys(self.target)),
             backends=tuple(dict.fromkeys(self.backend)),
@@ -190,6 +224,8 @@ class CaseOptions:
             require_provider=self.require_provider,
             foreground=tuple(self.foreground),
             any_failure=self.any_failure,
+            wasm=self.wasm,
+            driver=self.driver,
         )
 
     def _check(self) -> None:
@@ -199,6 +235,8 @@ class CaseOptions:
             ("backend", self.backend, BACKENDS),
             ("bundle", [self.bundle], WISHES),
             ("--against", [self.against], AGAINST),
+            ("source", [self.source], SOURCES),
+            ("--driver", [self.driver], DRIVERS),
             ("--initial-state", [self.initial_state], INITIAL_STATES),
         ):
             unknown = [name for name in said if name not in known]
@@ -305,6 +343,8 @@ def command_of(request: Request, command: str = "run") -> str:
     for option, value, standard in (
         ("--source", request.source, default.source),
         ("--repo", request.repo, default.repo),
+        ("--wasm", request.wasm, default.wasm),
+        ("--driver", request.driver, default.driver),
         ("--adapter", request.adapter, default.adapter),
         ("--bundle", request.bundle, default.bundle),
         ("--seed", request.seed, default.seed),
@@ -317,6 +357,10 @@ def command_of(request: Request, command: str = "run") -> str:
         ("--between", request.between, default.between),
         ("--against", request.against, default.against),
         ("--require-provider", request.require_provider, default.require_provider),
+        ("--confidence", request.confidence, default.confidence),
+        ("--budget", request.budget_s, default.budget_s),
+        ("--max-builds", request.max_builds, default.max_builds),
+        ("--max-probes", request.max_probes, default.max_probes),
         ("--case-timeout", request.case_timeout_s, default.case_timeout_s),
         ("--probe-timeout", request.probe_timeout_s, default.probe_timeout_s),
     ):

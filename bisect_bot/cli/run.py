@@ -10,10 +10,10 @@ from bisect_bot.cli import options
 from bisect_bot.cli.ending import finish, out_folder
 from bisect_bot.cli.show import LiveView
 from bisect_bot.errors import UsageError
-from bisect_bot.session.run import plan, run_request
+from bisect_bot.session.budget import seconds_of
+from bisect_bot.session.planning import plan
+from bisect_bot.session.run import run_request
 from bisect_bot.session.workshop import open_workshop
-
-SOURCES = ("auto", "published")
 
 
 def register(app: typer.Typer) -> None:
@@ -22,10 +22,15 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    good: Annotated[str, typer.Option(help="A revision where the case is good: version, commit of a build, or date.")],
+    good: Annotated[str, typer.Option(help="A revision where the case is good: version, commit, tag, branch or day.")],
     bad: Annotated[str, typer.Option(help="A revision where the case is bad.")],
     asked: options.CaseOptions,
-    source: Annotated[str, typer.Option(help="Which revisions are searched: auto, published.")] = "auto",
+    confidence: Annotated[
+        float, typer.Option(help="How sure the answer must be; else the search is inconclusive.", min=0.5, max=0.9999)
+    ] = 0.95,
+    budget: Annotated[str, typer.Option(help="Stop after this long, such as 30m or 8h.")] = "",
+    max_builds: Annotated[int, typer.Option(help="Stop before more builds than these (0: no limit).", min=0)] = 0,
+    max_probes: Annotated[int, typer.Option(help="Stop before more browser runs than these (0: no limit).", min=0)] = 0,
     out: options.OutOption = None,
     only_plan: Annotated[bool, typer.Option("--plan", help="Say what would be searched, and stop.")] = False,
     as_json: options.JsonOption = False,
@@ -38,6 +43,7 @@ def run(
     bisect-bot run --good 1.20.1 --bad 1.21.0 --case ./my_model_test
     bisect-bot run --bad 1.20.1 --good 1.30.0 --case model.onnx --dim batch=1
     bisect-bot run --good 1.20.1 --bad 2025-02-06 --case a/ --case b/
+    bisect-bot run --repo ~/onnxruntime --bad 6a295eb75b --good d3ad76b2cf --case matmul.jsonc
 
     \b
     Exit status:
@@ -45,14 +51,14 @@ def run(
     10  narrowed to a range: the rest cannot be tested
     11  the two ends do not differ
     12  inconclusive
-    13  stopped: go on with `bisect-bot resume`
+    13  stopped, or out of budget: go on with `bisect-bot resume`
     14  this machine cannot run it
     2   wrong usage
     1   a bug of ours
     """
-    if source not in SOURCES:
-        raise UsageError(f"unknown source {source!r}", f"Known sources: {', '.join(SOURCES)}.")
-    request = options.with_command(asked.request(good=good, bad=bad, source=source, out=out_folder(out)))
+    limits = {"budget_s": seconds_of(budget) if budget else 0.0, "max_builds": max_builds, "max_probes": max_probes}
+    request = asked.request(good=good, bad=bad, out=out_folder(out), confidence=confidence, **limits)
+    request = options.with_command(request)
     if only_plan and as_json:
         raise UsageError("--plan has no JSON form", "Leave out --json, or --plan.")
     with LiveView() as view, open_workshop(view) as workshop:

@@ -9,6 +9,7 @@ from pathlib import Path
 from bisect_bot.doctor import places, programs
 from bisect_bot.doctor.browsers import browsers
 from bisect_bot.doctor.items import Examination, Item, State, examination, guarded
+from bisect_bot.doctor.recipes import recipes
 from bisect_bot.targets.browsers import load_config
 
 __all__ = ["Examination", "Item", "State", "examine"]
@@ -25,6 +26,7 @@ def examine(repo: Path | None = None, doing: Callable[[str], None] = lambda _: N
         ("browser", lambda: browsers(load_config()), True),
         ("npm", programs.npm, True),
         ("programs", programs.programs, False),
+        ("recipe", recipes, False),
         ("disk", places.disks, True),
         ("shared-memory", places.shared_memory, False),
     ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -16,9 +18,11 @@ from bisect_bot.model import Adapter
 from bisect_bot.probes.decode import PostedAdapter
 from bisect_bot.probes.probe import ADAPTER_ATTEMPTS
 from bisect_bot.scratch import scratch
+from bisect_bot.targets import electrons
 from bisect_bot.targets.browsers import Browser, BrowserConfig, command_line, identify, installed
-from bisect_bot.targets.chrome import driver, launch
+from bisect_bot.targets.launcher import launcher
 from bisect_bot.targets.provision import by_hand, load_config, this_machine
+from bisect_bot.targets.running import Gpu
 
 TARGET = "chrome"
 START_S = 90.0
@@ -39,14 +43,28 @@ class Capabilities(BaseModel):
     webgl: str | None
     webgpu: bool
     adapter: PostedAdapter | None
+    by_power: dict[str, PostedAdapter | None]
     limits: dict[str, int]
 
 
-def found(config: BrowserConfig) -> tuple[Path, ...]:
-    """The executable of every browser on this machine, each once; first the one that is used unless told otherwise."""
-    named = os.environ.get(config.browsers[TARGET].env)
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a started browser tells: its page, the GPUs that it lists, and the versions of its parts."""
+
+    page: Capabilities
+    gpus: tuple[Gpu, ...]
+    versions: Mapping[str, str]
+
+    def adapter(self, posted: PostedAdapter, config: BrowserConfig) -> Adapter:
+        """The adapter that the page posted, with the driver of the GPU in use."""
+        return posted.to_adapter(config, (self.gpus[0].driver or None) if self.gpus else None)
+
+
+def found(config: BrowserConfig, target: str = TARGET) -> tuple[Path, ...]:
+    """The executable of every browser for `target`, each once; first the one that is used unless told otherwise."""
+    named = os.environ.get(config.browsers[target].env)
     each: dict[Path, Path] = {}
-    for path in (*([Path(named)] if named else []), *installed(TARGET, config)):
+    for path in (*([Path(named)] if named else []), *installed(target, config)):
         each.setdefault(path.resolve(), path)
     return tuple(each.values())
 
@@ -56,58 +74,98 @@ def browsers(config: BrowserConfig) -> Iterator[Item]:
 
     What the first one lacks is missing: another is used only where it is named.
     """
+    told: set[Path] = set()
+    for target in sorted(config.browsers, key=lambda name: name != TARGET):
+        paths = [path for path in found(config, target) if path.resolve() not in told]
+        told |= {path.resolve() for path in paths}
+        yield from of_target(target, paths, config)
+
+
+def of_target(target: str, paths: list[Path], config: BrowserConfig) -> Iterator[Item]:
+    """What `browsers` tells of the ones at `paths`, which serve `target`."""
     means = "opens the test page"
-    paths = found(config)
     for path in paths:
-        used = path == paths[0]
+        used = target == TARGET and path == paths[0]
         try:
             product, version = identify(path)
         except (NoBrowser, OSError) as error:
             state = State.MISSING if used else State.WARNING
-            do = f"Mend it, or name another one: {config.browsers[TARGET].env}=/path."
+            do = f"Mend it, or name another one: {config.browsers[target].env}=/path."
             yield Item(key="browser", state=state, value=f"{path}: {error}", means=means, do=do, needed=used)
             continue
         yield Item(
             key="browser",
             state=State.OK,
             value=f"{product} {version} at {path}".strip(),
-            means=f"{means}; used unless --target names another" if used else f"used with --target {TARGET}:{path}",
+            means=f"{means}; used unless --target names another" if used else f"used with --target {target}:{path}",
             needed=used,
-            details={"path": str(path), "product": product, "version": version, "default": used},
+            details={"target": target, "path": str(path), "product": product, "version": version, "default": used},
         )
-        yield from _inside(Browser(TARGET, path, version, product), config, needed=used)
-    if not paths:
+        yield from _inside(Browser(target, path, version, product), config, needed=used)
+    if config.browsers[target].engine == "electron":
+        yield from _electrons(config, any_there=bool(paths))
+    elif target == TARGET and not paths:
         do = f"Type: {by_hand(load_config(), this_machine())}"
         yield Item(key="browser", state=State.MISSING, value="none was found", means=means, do=do, needed=True)
 
 
+def _electrons(config: BrowserConfig, *, any_there: bool) -> Iterator[Item]:
+    """The Electrons that were downloaded and not unpacked yet; or that there is none at all."""
+    kept = electrons.downloads(config.electron, sys.platform)
+    for version, archive in kept:
+        yield Item(
+            key="browser",
+            state=State.OK,
+            value=f"Electron {version}, packed, at {archive}",
+            means=f"used with --target electron:{version}",
+            details={"target": "electron", "path": str(archive), "product": "Electron", "version": version},
+        )
+    if not kept and not any_there:
+        means = "nothing runs with --target electron"
+        yield Item(key="browser", state=State.WARNING, value="no Electron was found", means=means, do=electrons.ADVICE)
+
+
 def _inside(browser: Browser, config: BrowserConfig, *, needed: bool) -> Iterator[Item]:
     """What `browser` can do; `needed` for the one that is used unless told otherwise."""
-    pages: list[Capabilities] = []
+    pages: list[Seen] = []
     adapters: list[Adapter] = []
     items: list[Item] = []
+    failed: NoBrowser | None = None
     for flag_set in config.flag_sets("any"):
         try:
-            seen, driver_name = asyncio.run(asyncio.wait_for(_ask(browser, config, flag_set), START_S))
+            seen = asyncio.run(asyncio.wait_for(_ask(browser, config, flag_set), START_S))
         except Exception as error:  # whatever it is, the next set of flags is tried
+            failed = error if isinstance(error, NoBrowser) else failed
             items.append(_no_adapter(flag_set, str(error) or f"no answer within {START_S:.0f} s"))
             continue
-        if seen.adapter is None:
+        if seen.page.adapter is None:
             pages.append(seen)
-            why = "requestAdapter() answers null" if seen.webgpu else "navigator.gpu is missing"
+            why = "requestAdapter() answers null" if seen.page.webgpu else "navigator.gpu is missing"
             items.append(_no_adapter(flag_set, why))
             continue
         # What is used are the flags that give an adapter.
         pages.insert(len(adapters), seen)
-        adapters.append(seen.adapter.to_adapter(config, driver_name))
-        items.append(_adapter(flag_set, adapters[-1], seen))
+        adapters.append(seen.adapter(seen.page.adapter, config))
+        items.append(_adapter(flag_set, adapters[-1], seen, config))
     if pages:
-        yield _page(pages[0])
+        yield _page(pages[0].page, pages[0].versions)
+        yield from _gpus(max(pages, key=lambda each: len(each.gpus)).gpus)
     else:
-        told, do = "the test page does not open", "Does the browser start by hand?"
+        told = f"the test page does not open{f': {failed}' if failed else ''}"
+        do = (failed.advice if failed else "") or "Does the browser start by hand?"
         yield Item(key="page", state=State.MISSING, value=told, means="no test runs", do=do, needed=needed)
     yield from items
     yield _webgpu(adapters, needed=needed)
+
+
+def _gpus(gpus: tuple[Gpu, ...]) -> Iterator[Item]:
+    """The GPUs that a browser lists, whether or not WebGPU runs on them."""
+    for number, gpu in enumerate(gpus):
+        means = "the GPU that the browser uses" if number == 0 else "another GPU of this machine"
+        details: dict[str, object] = {"name": gpu.name, "driver": gpu.driver or None, "in_use": number == 0}
+        yield Item.model_validate(
+            {"key": "gpu", "state": State.OK, "value": str(gpu), "means": means, "details": details}
+        )
 
 
 def _webgpu(adapters: list[Adapter], *, needed: bool) -> Item:
@@ -130,16 +188,17 @@ def _no_adapter(flag_set: str, why: str) -> Item:
     return Item(key="adapter", state=State.WARNING, value=told, means=means, details={"flags": flag_set, "why": why})
 
 
-def _adapter(flag_set: str, adapter: Adapter, seen: Capabilities) -> Item:
-    features = seen.adapter.features if seen.adapter else ()
+def _adapter(flag_set: str, adapter: Adapter, seen: Seen, config: BrowserConfig) -> Item:
+    features = seen.page.adapter.features if seen.page.adapter else ()
     having = [name for name in _FEATURES if name in features]
     lacking = [name for name in _FEATURES if name not in features]
     told = "; ".join(f"{word} {', '.join(names)}" for word, names in (("has", having), ("lacks", lacking)) if names)
     named = f", driver {adapter.driver}" if adapter.driver else ""
+    powers = {power: str(posted.to_adapter(config)) if posted else None for power, posted in seen.page.by_power.items()}
     return Item(
         key="adapter",
         state=State.OK,
-        value=f"{flag_set} flags: {adapter}{named}; {told}",
+        value=f"{flag_set} flags: {adapter}{named}; {told}{_other_powers(powers, str(adapter))}",
         means=f"what --adapter {'software' if adapter.software else 'hardware'} uses",
         details={
             "flags": flag_set,
@@ -150,13 +209,20 @@ def _adapter(flag_set: str, adapter: Adapter, seen: Capabilities) -> Item:
             "software": adapter.software,
             "driver": adapter.driver,
             "features": list(features),
-            "limits": dict(seen.limits),
-            "webgl": seen.webgl,
+            "limits": dict(seen.page.limits),
+            "webgl": seen.page.webgl,
+            "by_power": dict(powers),
         },
     )
 
 
-def _page(seen: Capabilities) -> Item:
+def _other_powers(powers: Mapping[str, str | None], usual: str) -> str:
+    """Which other adapters a page gets that asks for low power or high performance; tests ask for neither."""
+    others = [f"{power}: {adapter or 'none'}" for power, adapter in powers.items() if adapter != usual]
+    return f"; {'; '.join(others)}" if others else ""
+
+
+def _page(seen: Capabilities, versions: Mapping[str, str]) -> Item:
     abilities = {
         "crossOriginIsolated": seen.isolated,
         "wasm threads": seen.threads,
@@ -173,23 +239,23 @@ def _page(seen: Capabilities) -> Item:
         value=f"{told}; WebGL: {seen.webgl or 'none'}",
         means="what builds may use" if basic else "builds from 1.19 on have no WebAssembly without SIMD and threads",
         do="" if basic else "Use a newer browser.",
-        details=seen.model_dump(exclude={"adapter", "limits"}),
+        details={**seen.model_dump(exclude={"adapter", "by_power", "limits"}), "versions": dict(versions)},
     )
 
 
-async def _ask(browser: Browser, config: BrowserConfig, flag_set: str) -> tuple[Capabilities, str | None]:
-    """What the browser, started with a set of flags, says of itself, and its GPU driver. Raises NoBrowser."""
-    flags = command_line(config, flag_set, ())
+async def _ask(browser: Browser, config: BrowserConfig, flag_set: str) -> Seen:
+    """What the browser, started with a set of flags, says of itself. Raises NoBrowser."""
+    flags = command_line(config, flag_set, (), browser.name)
     with scratch() as folder:
         async with (
             HarnessServer(None) as server,
-            driver(folder) as playwright,
-            launch(playwright, browser.executable, flags, folder) as running,
+            launcher(browser.name, config, folder) as launch,
+            launch(browser.executable, flags) as running,
         ):
             await running.open(server.page_url("doctor"))
             hello = await server.receive("doctor")
-            answer = await running.page.evaluate(_SCRIPT.read_text(encoding="utf-8"), ADAPTER_ATTEMPTS)
+            answer = await running.evaluate(_SCRIPT.read_text(encoding="utf-8"), ADAPTER_ATTEMPTS)
             seen = Capabilities.model_validate(answer)
-            driver_name = await running.driver_version()
+            gpus = await running.gpus()
             hello.answer({"kind": "done"})
-            return seen, driver_name
+            return Seen(seen, gpus, running.versions)

@@ -28,7 +28,7 @@
   const info = await window.harnessGpu.findAdapter(attempts);
   const adapter = info && (await navigator.gpu.requestAdapter());
   return {
-    isolated: window.crossOriginIsolated,
+    isolated: Boolean(window.crossOriginIsolated),
     threads: Boolean(attempt(threads)),
     simd: valid(SPLAT),
     relaxed_simd: valid([...SPLAT, ...SPLAT, ...SWIZZLE]),
@@ -37,6 +37,7 @@
     webgl: attempt(webgl),
     webgpu: Boolean(navigator.gpu),
     adapter: info,
+    by_power: info ? await window.harnessGpu.adaptersByPower() : {},
     limits: adapter ? Object.fromEntries(LIMITS.map((name) => [name, adapter.limits[name]])) : {},
   };
 })

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from bisect_bot.doctor.items import Item, State
 from bisect_bot.errors import UsageError
-from bisect_bot.history.ancestry import SOURCES
 from bisect_bot.history.git import Git
+from bisect_bot.history.mainline import SOURCES
 from bisect_bot.paths import cache_root
 
 WALK_S = 10.0

@@ -13,20 +13,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from bisect_bot.errors import UsageError
 from bisect_bot.history.git import Git
 from bisect_bot.history.known import How, Known
+from bisect_bot.history.mainline import MAIN_REFS, SOURCES, nearest, no_main, require_upstream
 from bisect_bot.history.sources import Fit, Run, fit, replay
 
-SOURCES = "js/web/lib"
-MAIN_REFS = (
-    "refs/remotes/upstream/main",
-    "refs/remotes/origin/main",
-    "refs/heads/main",
-    "refs/remotes/origin/master",
-    "refs/heads/master",
-    "HEAD",
-)
 _BUMP = re.compile(r"^\+(\d+\.\d+)\.\d+\s*$", re.MULTILINE)
 
 
@@ -70,14 +61,12 @@ def find(repo: Path, builds: Sequence[Evidence], main: str | None = None) -> tup
     """
     git = Git(repo)
     ref = _main_ref(git, main)
-    # Of another project every commit would be missing, and so every build off its main.
-    if not git.read("rev-parse", "--verify", "--quiet", f"{ref}:{SOURCES}", may_fail=True):
-        raise UsageError(f"{repo} is no clone of onnxruntime: its main has no {SOURCES}.", "Name one with --repo.")
+    require_upstream(git, ref, repo)
     line = _read_main(git, ref)
     present = _commits(git, [b.commit for b in builds if b.commit])
     by_build = {b.version: _named(b.commit, present) for b in builds}
     off_main = [c.id for c in by_build.values() if c and c.id not in line.position]
-    ancestors = _main_ancestors(git, off_main, line)
+    ancestors = nearest(git, off_main, line.position)
     lacking = [b for b in builds if by_build[b.version] is None and b.sources]
     runs = _source_runs(git, ref, line, lacking) if lacking else {}
     fits = {b.version: _fit(b, runs[b.version], line) for b in lacking}
@@ -132,9 +121,7 @@ def _main_ref(git: Git, main: str | None) -> str:
         found = git.read("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", may_fail=True)
         if found:
             return found.strip()
-    raise UsageError(
-        f"{git.repo} has no branch {main or 'main'}.", "Fetch upstream's main into the clone: `git fetch origin main`."
-    )
+    raise no_main(git.repo, main or "main")
 
 
 def _read_main(git: Git, ref: str) -> _Main:
@@ -168,31 +155,6 @@ def _named(abbreviated: str | None, present: dict[str, _Commit]) -> _Commit | No
     # More than one: the abbreviation became ambiguous, and names nothing.
     found = [c for full, c in present.items() if abbreviated and full.startswith(abbreviated)]
     return found[0] if len(found) == 1 else None
-
-
-def _main_ancestors(git: Git, off_main: Sequence[str], line: _Main) -> dict[str, str]:
-    """The nearest commit of first-parent main below each commit that is not on it."""
-    if not off_main:
-        return {}
-    # All the way down: leaving out what main reaches would also leave out what a merge brought to it.
-    text = git.read("rev-list", "--parents", *off_main, "--")
-    parents = {words[0]: words[1:] for words in (row.split() for row in text.splitlines())}
-    return {commit: below for commit in off_main if (below := _nearest(commit, parents, line)) is not None}
-
-
-def _nearest(commit: str, parents: dict[str, list[str]], line: _Main) -> str | None:
-    seen: set[str] = set()
-    waiting = [commit]
-    best: str | None = None
-    while waiting:
-        current = waiting.pop()
-        if current in line.position:
-            if best is None or line.position[current] > line.position[best]:
-                best = current
-        elif current not in seen:
-            seen.add(current)
-            waiting.extend(parents.get(current, ()))
-    return best
 
 
 def _source_runs(git: Git, ref: str, line: _Main, builds: Sequence[Evidence]) -> dict[str, tuple[Run, ...]]:

@@ -97,17 +97,14 @@ def resolve(text: str, builds: Sequence[Revision]) -> Revision:
     a day (`2024-11-07`: the last build of main on or before it), or `latest` (the newest build of main). Raises
     UnknownRevision for anything else and for what fits several builds, with what may have been meant.
     """
-    word = text.strip()
-    name = word[1:] if re.match(r"[vV]\d", word) else word
-    if not word or word.startswith("-"):
-        raise UnknownRevision(f"{text!r} is no revision.", "Give a version, a commit or a day such as 2024-11-07.")
-    exact = [r for r in builds if r.version == name]
+    word = typed(text)
+    name = _name(word)
+    exact = called(word, builds)
     if exact:
-        return exact[0]
-    if word.lower() == LATEST:
-        return next(r for r in reversed(builds) if r.on_main is not False)
-    if _DATE.fullmatch(word):
-        return _on_day(word, builds)
+        return exact
+    day = day_called(word)
+    if day:
+        return _on_day(day, builds)
     # "1.24.0" names a release, even one that does not exist: it is no beginning of a dev build before it.
     matches = [r for r in builds if (r.version or "").startswith(name)] if not _RELEASE.fullmatch(name) else []
     if not matches and _SHA.fullmatch(word.lower()):
@@ -119,16 +116,42 @@ def resolve(text: str, builds: Sequence[Revision]) -> Revision:
     raise UnknownRevision(f"No published build is called {text!r}.", _suggestion(name, builds))
 
 
-def _on_day(word: str, builds: Sequence[Revision]) -> Revision:
+def typed(text: str) -> str:
+    """The word that was typed for a revision. Raises UnknownRevision for what can be none."""
+    word = text.strip()
+    if not word or word.startswith("-"):
+        raise UnknownRevision(f"{text!r} is no revision.", "Give a version, a commit or a day such as 2024-11-07.")
+    return word
+
+
+def called(word: str, builds: Sequence[Revision]) -> Revision | None:
+    """The build whose whole version is `word` (`v1.20.1` too), or the newest of main for `latest`; None for others."""
+    if word.lower() == LATEST:
+        return next((r for r in reversed(builds) if r.on_main is not False), None)
+    return next((r for r in builds if r.version == _name(word)), None)
+
+
+def day_called(word: str) -> dt.date | None:
+    """The day that `word` is (`2024-11-07`), or None. Raises UnknownRevision for one that no calendar has."""
+    if not _DATE.fullmatch(word):
+        return None
     day = _date(word)
     if day is None:
         raise UnknownRevision(f"There is no day {word}.", "Write it as year-month-day, such as 2024-11-07.")
+    return day
+
+
+def _name(word: str) -> str:
+    return word[1:] if re.match(r"[vV]\d", word) else word
+
+
+def _on_day(day: dt.date, builds: Sequence[Revision]) -> Revision:
     dated = [r for r in builds if r.date and r.on_main is not False]
     before = [r for r in dated if r.date and r.date <= day]
     if before:
         return before[-1]
     first = f"The first is {dated[0].version} of {dated[0].date}." if dated else "`bisect-bot versions` lists them."
-    raise UnknownRevision(f"No published build of main is as old as {word}.", first)
+    raise UnknownRevision(f"No published build of main is as old as {day}.", first)
 
 
 def _suggestion(name: str, builds: Sequence[Revision]) -> str:

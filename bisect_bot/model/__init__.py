@@ -18,6 +18,7 @@ from bisect_bot.model.answer import (
     Suspect,
     Trial,
 )
+from bisect_bot.model.commits import Commit, Culprit, Part, PartKind
 from bisect_bot.model.pipeline import (
     Adapter,
     Artifact,
@@ -37,6 +38,7 @@ from bisect_bot.model.pipeline import (
     Step,
     Target,
     Tensor,
+    Told,
 )
 from bisect_bot.model.verdict import Comparison, Demands, Failure, Foreground, Mismatch, Outcome, Signature, Verdict
 
@@ -50,8 +52,10 @@ __all__ = [
     "CaseKind",
     "Cell",
     "CellResult",
+    "Commit",
     "Comparison",
     "Counts",
+    "Culprit",
     "DataSet",
     "Demands",
     "Direction",
@@ -63,6 +67,8 @@ __all__ = [
     "Observation",
     "Outcome",
     "PageError",
+    "Part",
+    "PartKind",
     "Placement",
     "Plan",
     "Proof",
@@ -76,6 +82,7 @@ __all__ = [
     "Suspect",
     "Target",
     "Tensor",
+    "Told",
     "Trial",
     "Verdict",
 ]

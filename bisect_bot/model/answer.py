@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bisect_bot.model.commits import Culprit
 from bisect_bot.model.pipeline import Adapter, Revision, Target
 from bisect_bot.model.verdict import Signature, Verdict
 
@@ -28,7 +29,8 @@ class Trial:
     """One verdict in its place: which revision, which cell, the how-manyeth of its kind, and with what.
 
     `log` has the last messages of a run that was not good. `providers` are those that a script asked for, session by
-    session; what ran is the verdict's.
+    session; what ran is the verdict's. `wasm` is the published build whose WebAssembly stood in for the revision's own,
+    `approximate` the commits (full ids) by whose C++ changes the two differ.
     """
 
     revision: str
@@ -39,10 +41,12 @@ class Trial:
     bundle: str = ""
     dispatches: int = 0
     adapter: Adapter | None = None
-    purpose: str = "search"  # end, search, retest
+    purpose: str = "search"  # end, search, retest, attribution, proof
     reused: bool = False
     log: tuple[str, ...] = ()
     providers: tuple[tuple[str, ...], ...] = ()
+    wasm: str = ""
+    approximate: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,9 @@ class Request:
     runs can be taken up again). `pinned` names the pinned cases (name, digest) that `cases` meant when it was first
     asked, `pages` the page group of each, `pinned_between` what `between` meant. `runs` to `feed` are the plan that
     each case is run by; `against` says what outputs are compared with. A `matrix` names `revisions` instead of two
-    ends.
+    ends. `source` says among what is searched (`auto`, `published`, `commits`), `wasm` where commits get their
+    WebAssembly (`auto`, `build`, or the version of a published build), `driver` what runs the cases. A search goes on
+    until `confidence` is reached or a limit is (`budget_s` to `max_probes`; 0: none).
     """
 
     good: str
@@ -90,6 +96,12 @@ class Request:
     revisions: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     pinned_between: tuple[tuple[str, str], ...] = ()
+    wasm: str = "auto"
+    driver: str = "harness"
+    confidence: float = 0.95
+    budget_s: float = 0.0
+    max_builds: int = 0
+    max_probes: int = 0
 
 
 # --- reports ------------------------------------------------------------------------------------
@@ -135,7 +147,9 @@ class Suspect:
 class CellResult:
     """The answer for one cell.
 
-    `signature` is how the bad end fails; `also` are further ways in which it failed when it was tested again.
+    `signature` is how the bad end fails; `also` are further ways in which it failed when it was tested again. `tested`
+    names the two revisions whose verdicts speak for the two sides of the boundary, where those are commits that were
+    not built because they give the same artifact.
     """
 
     cell: Cell
@@ -147,6 +161,14 @@ class CellResult:
     confidence: float | None = None
     note: str = ""
     also: tuple[Signature, ...] = ()
+    tested: tuple[str, str] | None = None
+
+    @property
+    def sides(self) -> tuple[str, str] | None:
+        """The ids of the two revisions that were tested for the two sides of the boundary; None without a boundary."""
+        if self.boundary is None:
+            return None
+        return self.tested or (self.boundary.last_old.id, self.boundary.first_new.id)
 
     def is_other(self, failure: Signature) -> bool:
         """Whether `failure` is another one than what was searched for."""
@@ -184,7 +206,8 @@ class Counts:
 class Report:
     """Everything that the reports say. `cells[0]` is the headline; `warnings` are sentences for the reader.
 
-    With `any_failure`, runs that fail in another way than the bad end were taken for the same failure.
+    With `any_failure`, runs that fail in another way than the bad end were taken for the same failure. `culprit` is
+    known of a boundary between two commits; `ends` are the older and the newer end of a search, as they were named.
     """
 
     session: str
@@ -202,3 +225,5 @@ class Report:
     wall_s: float
     reason: str = ""
     any_failure: bool = False
+    culprit: Culprit | None = None
+    ends: tuple[Revision, Revision] | None = None

@@ -12,16 +12,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bisect_bot.model.verdict import Mismatch
+
 # --- history ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One point of upstream's history that can become an artifact: a published build (later: a commit).
+    """One point of upstream's history that can become an artifact: a published build, or a commit (`version` None).
 
     `id` is what a person types to name it again. `commit` is hex as far as it is known (a published dev
-    build names only 9 or 10 digits of it) or None. `date` is the commit's (or the one in the build's
-    name), never a registry's upload time. `on_main` is None where nobody could tell.
+    build names only 9 or 10 digits of it) or None; of a commit it is full. `date` is the commit's (or the one in the
+    build's name), never a registry's upload time. `on_main` is None where nobody could tell.
+
+    `variant` is what is changed before a commit is built, for questions that no commit answers: `wasm:<version>` (the
+    WebAssembly of that published build), `revert:<commit>` or `pick:<commit>` (that commit's diff taken back or
+    applied). Its `id` then is a reader's words for it, such as `d3ad76b2cf without d9b91682f1`.
     """
 
     id: str
@@ -31,6 +37,7 @@ class Revision:
     title: str | None = None
     on_main: bool | None = None
     main_ancestor: str | None = None
+    variant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +141,8 @@ class Case:
     the pinned copy (of a script: its `repro.mjs`), so a later change of the user's files changes nothing.
     `reference` says where the expected outputs come from (`files`, `onnxruntime 1.30.0 (CPU)`).
 
-    `external` names the files beside the model that hold its weights, as the model calls them.
+    `external` names the files beside the model that hold its weights, as the model calls them. `manifest` is, of a case
+    that was made from an op manifest, its test there: a JSON object, without its name.
 
     Cases with the same `page` that is not empty run in order in a page that no other case enters. With `feed`, the
     data sets are frames of one recurrent run: before each but the first, the outputs of the frame before replace the
@@ -150,6 +158,7 @@ class Case:
     page: str = ""
     feed: tuple[tuple[str, str], ...] = ()
     external: tuple[str, ...] = ()
+    manifest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +269,20 @@ class PageError:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What a test runner that judges for itself (upstream's own) said of a case.
+
+    Where it did not pass, `message` is its reason and `data_set` the first that failed, with the elements that it
+    printed as wrong; outputs that it printed are those of the observation's step.
+    """
+
+    passed: bool
+    message: str = ""
+    data_set: str = ""
+    mismatches: tuple[Mismatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
     """Nodes that the runtime's own log assigned to one execution provider, as `OpType (node name)`."""
 
@@ -288,7 +311,7 @@ class Observation:
     `steps` are the runs of the plan that were begun, in order; an error, a crash or a hang ends the list. Times are
     milliseconds inside the page, by what took them. `dispatches` counts GPU compute dispatches of the case.
     `backend` is the one execution provider that the session was created with; of a script `providers` are those
-    that it asked for, session by session.
+    that it asked for, session by session. `told` is set where another test runner than our own page ran the case.
     """
 
     case: str
@@ -305,6 +328,7 @@ class Observation:
     placements: tuple[Placement, ...] = ()
     adapter: Adapter | None = None
     providers: tuple[tuple[str, ...], ...] = ()
+    told: Told | None = None
 
     @property
     def outputs(self) -> tuple[tuple[Tensor, ...], ...]:

@@ -13,7 +13,8 @@ from bisect_bot.probes.decode import PostedAdapter
 from bisect_bot.probes.probe import ADAPTER_ATTEMPTS, HELLO_TIMEOUT_S
 from bisect_bot.scratch import scratch
 from bisect_bot.targets.browsers import Browser, BrowserConfig, command_line
-from bisect_bot.targets.chrome import driver, launch
+from bisect_bot.targets.launcher import launcher
+from bisect_bot.targets.running import driver_version
 
 
 def choose_target(browser: Browser, wish: str, extra: tuple[str, ...], config: BrowserConfig) -> Target:
@@ -24,7 +25,7 @@ def choose_target(browser: Browser, wish: str, extra: tuple[str, ...], config: B
     met = []
     for flag_set in config.flag_sets(wish):
         target = plain_target(browser, wish, extra, flag_set)
-        adapter, why = asyncio.run(_adapter_with(browser, command_line(config, flag_set, extra), config))
+        adapter, why = asyncio.run(_adapter_with(browser, command_line(config, flag_set, extra, browser.name), config))
         if adapter is not None and config.fits(adapter, wish):
             return replace(target, adapter=adapter)
         met.append(f"with the {flag_set} flags: {adapter or why}")
@@ -51,8 +52,8 @@ async def _adapter_with(browser: Browser, flags: tuple[str, ...], config: Browse
     with scratch() as folder:
         async with (
             HarnessServer(None) as server,
-            driver(folder) as playwright,
-            launch(playwright, browser.executable, flags, folder) as running,
+            launcher(browser.name, config, folder) as launch,
+            launch(browser.executable, flags) as running,
         ):
             await running.open(server.page_url("adapter"))
             try:
@@ -67,4 +68,4 @@ async def _adapter_with(browser: Browser, flags: tuple[str, ...], config: Browse
             if not header.get("adapter"):
                 return None, "requestAdapter() answers null"
             posted = PostedAdapter.model_validate(header["adapter"])
-            return posted.to_adapter(config, await running.driver_version()), ""
+            return posted.to_adapter(config, await driver_version(running)), ""

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-from playwright.async_api import Playwright
 
 from bisect_bot.harness.frames import Frame
 from bisect_bot.harness.server import HarnessServer, Message
@@ -22,9 +20,10 @@ from bisect_bot.probes.jobs import assets, jobs, size_of
 from bisect_bot.probes.memory import OUT_OF_MEMORY, memory_limit, outgrown
 from bisect_bot.probes.operations import began, merge_pages, whole
 from bisect_bot.probes.types import Probe
-from bisect_bot.scratch import Scratch, scratch
+from bisect_bot.scratch import scratch
 from bisect_bot.targets.browsers import BrowserConfig, command_line
-from bisect_bot.targets.chrome import RunningBrowser, driver, launch
+from bisect_bot.targets.launcher import launcher
+from bisect_bot.targets.running import Launch, Running
 
 ADAPTER_ATTEMPTS = 12
 HELLO_TIMEOUT_S = 60.0
@@ -49,9 +48,12 @@ def run_probe(probe: Probe, config: BrowserConfig, on_case: OnCase = lambda _ind
 async def _run(probe: Probe, config: BrowserConfig, on_case: OnCase) -> list[Observation]:
     run = _Run(probe, config, on_case, deadline=time.monotonic() + probe.limits.probe_s)
     with scratch() as folder:
-        async with HarnessServer(probe.artifact.directory, assets(probe)) as server, driver(folder) as playwright:
+        async with (
+            HarnessServer(probe.artifact.directory, assets(probe)) as server,
+            launcher(probe.target.name, config, folder) as launch,
+        ):
             while run.pending:
-                await run.one_browser(playwright, server, folder)
+                await run.one_browser(launch, server)
     return run.answers()
 
 
@@ -85,11 +87,11 @@ class _Run:
         turns = [each for each in self.probe.turns(first) if each < len(self.done)]
         return merge_pages([seen for each in turns if (seen := self.done[each]) is not None])
 
-    async def one_browser(self, playwright: Awaitable[Playwright], server: HarnessServer, folder: Scratch) -> None:
+    async def one_browser(self, launch: Launch, server: HarnessServer) -> None:
         """Starts a browser and runs pending cases in it until none is left or the browser is of no more use."""
         target = self.probe.target
-        flags = command_line(self.config, target.flags or None, target.extra_args)
-        async with launch(playwright, Path(target.executable), flags, folder) as browser:
+        flags = command_line(self.config, target.flags or None, target.extra_args, target.name)
+        async with launch(Path(target.executable), flags) as browser:
             self.pages += 1
             page = str(self.pages)
             await browser.open(server.page_url(page))
@@ -98,7 +100,7 @@ class _Run:
             except _BrowserLost:
                 return
 
-    async def _serve(self, browser: RunningBrowser, server: HarnessServer, page: str) -> None:
+    async def _serve(self, browser: Running, server: HarnessServer, page: str) -> None:
         """Answers the page's requests for work until nothing is pending."""
         message = await self._hello(browser, server, page)
         while self.pending:
@@ -185,7 +187,7 @@ class _Run:
         # The page began anew: something in the case navigated it.
         self._record(self._failed(Ending.ERROR, LEFT, Stage.RUN))
 
-    async def _hello(self, browser: RunningBrowser, server: HarnessServer, page: str) -> Message:
+    async def _hello(self, browser: Running, server: HarnessServer, page: str) -> Message:
         """The greeting of a page that was just loaded. Results of cases that it dropped before are dropped here."""
         while True:
             message = await self._next(browser, server, page, HELLO_TIMEOUT_S, in_case=False)
@@ -193,7 +195,7 @@ class _Run:
                 return message
 
     async def _next(
-        self, browser: RunningBrowser, server: HarnessServer, page: str, limit_s: float, in_case: bool = True
+        self, browser: Running, server: HarnessServer, page: str, limit_s: float, in_case: bool = True
     ) -> Message:
         """The page's next message; or what happened to the case in flight is recorded and _BrowserLost raised.
 
@@ -216,7 +218,7 @@ class _Run:
             if browser.ended.done():
                 ending, why = Ending.BROWSER_GONE, f"the browser ended (status {browser.ended.result()})"
             elif crashed.done():
-                ending, why = Ending.CRASH, "the page's process crashed"
+                ending, why = Ending.CRASH, browser.crash
             elif full.done():
                 ending, why = Ending.CRASH, f"{OUT_OF_MEMORY}: more than {full.result() / 2**30:.3g} GiB"
             elif gone.done():
@@ -232,7 +234,7 @@ class _Run:
         self._record(self._failed(ending, why, stage) if in_case else self._failed(Ending.HARNESS, why))
         raise _BrowserLost
 
-    async def _memory_spent(self, browser: RunningBrowser, in_case: bool) -> int:
+    async def _memory_spent(self, browser: Running, in_case: bool) -> int:
         """Ends when a script in flight took more memory than it may: the limit, in bytes."""
         if not in_case or self.probe.in_order[len(self.done)].kind is not CaseKind.SCRIPT:
             await asyncio.Event().wait()

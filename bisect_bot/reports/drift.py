@@ -65,8 +65,8 @@ def drift(report: Report, answer: CellResult) -> Drift | None:
     if answer.boundary is None:
         columns = tuple(("", row) for row in (tried if len(tried) <= MOST_COLUMNS else (tried[0], tried[-1])))
     else:
-        sides = (answer.boundary.last_old.id, answer.boundary.first_new.id)
-        marks = dict(zip(sides, side_marks(answer), strict=True))
+        assert answer.sides is not None, "a boundary has two sides"
+        marks = dict(zip(answer.sides, side_marks(answer), strict=True))
         columns = tuple((marks[row.revision.id], row) for row in tried if row.revision.id in marks)
     found = [{(p.step, p.data_set): p for p in passes(row.trial)} for _, row in columns]
     keys = max((list(each) for each in found), key=len, default=[])

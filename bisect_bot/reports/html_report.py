@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from bisect_bot.model import Report, Revision
 from bisect_bot.reports import chart, html_view
+from bisect_bot.reports.commits import culprit_lines, several
 from bisect_bot.reports.escaping import shorten, visible
 from bisect_bot.reports.sentence import UPSTREAM, hex_id, name
 from bisect_bot.reports.values import (
@@ -71,6 +72,8 @@ def _template() -> Template:
         "foreground": foreground,
         "failure_words": failure_words,
         "proof_word": proof_word,
+        "culprit_lines": culprit_lines,
+        "several": several,
         "cost": cost,
         "counted": counted,
         "times": times,

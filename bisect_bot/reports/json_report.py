@@ -59,6 +59,8 @@ def to_json(report: Report) -> dict[str, Any]:
         "matrix": [_trial(trial) for trial in report.trials],
         "proofs": [asdict(proof) for proof in report.proofs],
         "counts": asdict(report.counts),
+        "culprit": asdict(report.culprit) if report.culprit else None,
+        "ends": [_revision(revision) for revision in report.ends] if report.ends else None,
         "confidence": first.confidence if first else None,
         "other_boundaries": [
             {**_cell(answer), **_pair(boundary)} for answer, own in cells for boundary in other_boundaries(own, answer)
@@ -191,7 +193,8 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "bundle": trial.bundle or None,
         "artifact": trial.artifact or None,
         "adapter": _adapter(trial.adapter),
-        "approximate": [],  # published builds are never approximate
+        "approximate": list(trial.approximate),
+        "wasm": trial.wasm or None,
         "max_abs_err": max_abs_err(trial),
         "cosine": lowest_cosine(trial),
         "foreground": [_foreground(c, c.foreground) for c in verdict.comparisons if c.foreground is not None],

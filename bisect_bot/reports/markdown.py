@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect_bot.model import Boundary, CellResult, Comparison, Report, Result, Revision, Target
+from bisect_bot.reports.commits import culprit_markdown, several_markdown
 from bisect_bot.reports.drift import Pass, drift
 from bisect_bot.reports.escaping import code_block, code_span, markdown, shorten, table
 from bisect_bot.reports.failures import OtherKind, other_kinds
@@ -25,7 +26,8 @@ def to_markdown(report: Report) -> str:
     answer = report.cells[0] if report.cells else None
     parts = [f"**{markdown(headline(report))}**"]
     if answer is not None:
-        parts += [*_boundary(answer), *_verdicts(report, answer), *_failure(report, answer), *_drift(report, answer)]
+        parts += [*_boundary(answer), *culprit_markdown(report.culprit), *several_markdown(answer)]
+        parts += [*_verdicts(report, answer), *_failure(report, answer), *_drift(report, answer)]
     parts += [
         *_other_failures(report),
         *_notes(report),

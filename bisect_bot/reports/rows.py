@@ -20,6 +20,8 @@ from bisect_bot.model import (
 )
 
 OTHER_FAILURE = "other failure"
+# Tests of what no revision is: they speak of the answer, and have no place in history.
+ASIDE = ("attribution", "proof")
 _DECIDED = (Outcome.GOOD, Outcome.BAD)
 
 
@@ -80,11 +82,12 @@ def side_marks(answer: CellResult) -> tuple[str, str]:
 def rows(report: Report, cell: Cell, answer: CellResult | None = None) -> tuple[Row, ...]:
     """One row for each revision that was tried for `cell`, in revision order; marked by the boundary of `answer`.
 
-    Revisions that the report does not list come last, in the order of their trials.
+    Swapped parts and reverted culprits are left out. Revisions that the report does not list come last, in the order of
+    their trials.
     """
     trials: dict[str, list[Trial]] = {}
     for trial in report.trials:
-        if trial.cell == cell:
+        if trial.cell == cell and trial.purpose not in ASIDE:
             trials.setdefault(trial.revision, []).append(trial)
     known = {revision.id: revision for revision in report.revisions}
     ordered = [*(r for r in known if r in trials), *(r for r in trials if r not in known)]
@@ -121,14 +124,17 @@ def other_boundaries(report: Report, answer: CellResult) -> tuple[Boundary, ...]
     """Further pairs of tested revisions between which the verdict changes, oldest first.
 
     Histories are not monotonic: a regression may be backed out and land again. Without a boundary in the
-    answer one change is what was to be found, and only several are told.
+    answer one change is what was to be found, and only several are told. Builds and commits are two lines: a boundary
+    in one is none in the other.
     """
     decided = [row for row in rows(report, answer.cell, answer) if row.outcome in _DECIDED]
+    if answer.boundary is not None:
+        of_builds = answer.boundary.first_new.version is not None
+        decided = [row for row in decided if (row.revision.version is not None) is of_builds]
     changes = [Boundary(a.revision, b.revision) for a, b in pairwise(decided) if a.outcome is not b.outcome]
     if answer.boundary is None:
         return tuple(changes) if len(changes) > 1 else ()
-    pair = (answer.boundary.last_old.id, answer.boundary.first_new.id)
-    return tuple(change for change in changes if (change.last_old.id, change.first_new.id) != pair)
+    return tuple(change for change in changes if (change.last_old.id, change.first_new.id) != answer.sides)
 
 
 def shown_failure(report: Report, answer: CellResult) -> tuple[Revision, Trial, Comparison] | None:
@@ -138,8 +144,8 @@ def shown_failure(report: Report, answer: CellResult) -> tuple[Revision, Trial, 
         for row in rows(report, answer.cell, answer)
         if row.trial.verdict.outcome is Outcome.BAD and row.outcome is not Outcome.SKIP
     ]
-    if answer.boundary is not None:
-        near = (answer.boundary.last_old.id, answer.boundary.first_new.id)
+    near = answer.sides
+    if near is not None:
         failed.sort(key=lambda row: row.revision.id not in near)
     for row in failed:
         for comparison in row.trial.verdict.comparisons:
@@ -150,10 +156,6 @@ def shown_failure(report: Report, answer: CellResult) -> tuple[Revision, Trial, 
 
 def _marks(revision: str, trials: tuple[Trial, ...], answer: CellResult | None) -> tuple[str, ...]:
     marks = ["end"] if any(trial.purpose == "end" for trial in trials) else []
-    if answer is not None and answer.boundary is not None:
-        old, new = side_marks(answer)
-        if revision == answer.boundary.last_old.id:
-            marks.append(old)
-        if revision == answer.boundary.first_new.id:
-            marks.append(new)
+    if answer is not None and answer.sides is not None:
+        marks += [mark for mark, side in zip(side_marks(answer), answer.sides, strict=True) if revision == side]
     return tuple(marks)

@@ -78,7 +78,15 @@ def _found(report: Report, answer: CellResult | None) -> str:
         change = f"{verb} between these builds"
     else:
         change = f"{verb} by {name(new)}" + (f" ({shorten(new.title, 120)})" if new.title else "")
-    return f"{_pair(answer.boundary, answer.direction)}: {change}, for {_cells(report, answer)}{_from_when(answer)}."
+    return f"{_around(report, answer)}: {change}, for {_cells(report, answer)}{_from_when(answer)}."
+
+
+def _around(report: Report, answer: CellResult) -> str:
+    """Between what the change lies: two builds, or the ends of a search that named one commit."""
+    assert answer.boundary is not None, "there is a boundary"
+    if report.ends is None or answer.boundary.first_new.version is not None:
+        return _pair(answer.boundary, answer.direction)
+    return _pair(Boundary(*report.ends), answer.direction)
 
 
 def _range(report: Report, answer: CellResult | None) -> str:
@@ -86,6 +94,12 @@ def _range(report: Report, answer: CellResult | None) -> str:
         return _inconclusive(report, answer)
     verb = "fixed" if answer.direction is Direction.FIX else "broken"
     pair = _pair(answer.boundary, answer.direction)
+    if answer.boundary.first_new.version is None and len(answer.suspects) > 1 and not answer.suspects[0].skipped:
+        return (
+            f"{pair}: {verb} by one of {len(answer.suspects)} commits, for {_cells(report, answer)}"
+            f"{_from_when(answer)}; they can only be told apart by building the WebAssembly from source:"
+            " bisect-bot doctor says what this machine lacks for it."
+        )
     count = between(report, answer.boundary)
     gap = "what lies between" if not count else f"the {count} between" if count > 1 else "the one between"
     return (

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bisect_bot.model import CellResult, Outcome, Report, Result
+from bisect_bot.reports.commits import culprit_lines, several
 from bisect_bot.reports.escaping import shorten, terminal
 from bisect_bot.reports.failures import other_kinds
 from bisect_bot.reports.rows import OTHER_FAILURE, Row, other_boundaries, rows, shown_failure
@@ -20,6 +21,7 @@ from bisect_bot.reports.words import failure_words, told
 
 _STYLES = {Outcome.GOOD: "green", Outcome.BAD: "red", Outcome.SKIP: "yellow", Outcome.INFRA: "magenta"}
 _MESSAGE = 300
+_SUSPECTS = 100  # commits that may be the one
 _KINDS = 3  # other failures that are told here
 
 
@@ -34,6 +36,12 @@ def summary(report: Report) -> RenderableType:
     link = compare_link(answer.boundary if answer else None)
     if link:
         parts.append(_to_copy("commits between them", link))
+    if report.culprit is not None:
+        parts += [_labelled(label, text) for label, text in culprit_lines(report.culprit)]
+    suspects = several(answer)
+    if suspects:
+        named = short_list([name(revision) for revision in suspects], _SUSPECTS)
+        parts.append(_labelled(f"one of {len(suspects)} commits", named, limit=4000))
     if answer is not None:
         tried = rows(report, answer.cell, answer)
         if tried:

@@ -1,10 +1,25 @@
-"""Decides what to test next, and when enough is known: `next_action` is the interface.
+"""Decides what to test next, and when enough is known: `next_action` and, for many cases, `next_together`.
 
 Pure: what was observed goes in, the next test or the conclusion comes out. Nobody outside may depend on
 *how* the next index is chosen.
 """
 
-from bisect_bot.search.bisection import best_gap, next_action
-from bisect_bot.search.types import Conclusion, Evidence, Purpose, Test
+from bisect_bot.search.bisection import best_gap, next_action, suspects
+from bisect_bot.search.together import Group, groups, next_together
+from bisect_bot.search.types import Aim, Conclusion, Evidence, Prices, Purpose, Test, Weights
 
-__all__ = ["Conclusion", "Evidence", "Purpose", "Test", "best_gap", "next_action"]
+__all__ = [
+    "Aim",
+    "Conclusion",
+    "Evidence",
+    "Group",
+    "Prices",
+    "Purpose",
+    "Test",
+    "Weights",
+    "best_gap",
+    "groups",
+    "next_action",
+    "next_together",
+    "suspects",
+]

@@ -1,255 +1,316 @@
-"""Deterministic bisection: every answer is taken at its word, and repeats check that it may be.
+"""Which test comes next. While all answers agree it is plain bisection; once they do not, information per second.
 
-Both ends are tested twice, then the middle of what is left, then the two sides of the answer twice more.
+Plain: both ends are tested twice, then the middle of what is left, then the two sides of the answer twice more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from math import ceil, log
 
 from bisect_bot.model import Outcome, Result
+from bisect_bot.search.belief import Belief, believe, place_weights
+from bisect_bot.search.conclude import conclude, posterior, same_ends, unusable
+from bisect_bot.search.gains import Gains, gains, halving, rates_of_gain
+from bisect_bot.search.rates import Floats
 from bisect_bot.search.tally import (
     NEEDED_AT_ENDS,
     RETESTS_OF_A_SIDE,
-    SKIPS_TO_GIVE_UP,
     Seen,
-    confidence,
+    changes,
     contradictions,
     count,
+    first_answers,
+    name,
+    retests,
+    steady_answers,
+    untested,
 )
-from bisect_bot.search.types import Conclusion, Evidence, Purpose, Test
+from bisect_bot.search.types import Aim, Conclusion, Evidence, Prices, Purpose, Test, Weights
+
+# Where the two ends never differed, the share of the allowed doubt that may come from runs that were too few.
+SHARE_OF_DOUBT = 4
+# The share of the allowed doubt that a boundary may leave; the rest is for what the model does not know. A failure that
+# was seen to come and go may be rarer than it looks so far, which leaves the model more sure than it should be.
+DOUBT_WHEN_STEADY = 0.25
+DOUBT_WHEN_FLAKY = 0.2
+# Several changes this likely are asked after at once; from UNLIKELY on before a single one is concluded. At
+# `belief.BELIEVED` they are believed. No candidate is asked more often than that for it.
+LIKELY = 0.05
+UNLIKELY = 0.02
+MOST_VOTES = 25
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Two candidates observed to differ in the direction of the ends, with no answer between them."""
-
-    last_old: int
-    first_new: int
-
-    @property
-    def sides(self) -> tuple[int, int]:
-        return self.last_old, self.first_new
-
-    def untested(self, seen: Seen) -> list[int]:
-        """What lies strictly inside and was never tested, in order."""
-        return [i for i in range(self.last_old + 1, self.first_new) if i not in seen]
-
-
-def next_action(size: int, evidence: Sequence[Evidence]) -> Test | Conclusion:
-    """The next test, or the conclusion when no further test would change it.
+def next_action(
+    size: int,
+    evidence: Sequence[Evidence],
+    *,
+    aim: Aim | None = None,
+    prices: Prices | None = None,
+    weights: Weights | None = None,
+) -> Test | Conclusion:
+    """The next test, or the conclusion when no further test is worth it.
 
     `size` (at least 2) counts the candidates: index 0 is the old end, size-1 the new one. `evidence` holds
-    everything believed so far in the order of observation, also what was asked for elsewhere. Which of good
-    and bad is the old outcome is read off the ends. Equal input gives equal output, and answering what is
-    asked always comes to a conclusion.
+    everything believed so far, in any order, also what was asked for elsewhere. Which of good and bad is the old
+    outcome is read off the answers. `weights` say how likely each candidate is to be the first new one, relative to
+    the others (the first number is not used): they decide what is asked first, not what is answered. `prices` are
+    paid for what no answer is known of (build_s) and for each run. Equal input gives equal output, and answering
+    what is asked always comes to a conclusion.
 
-    Both ends are tested twice, old and new in turn; then at most ceil(log2(size - 1)) candidates in a history
-    without skips; then both sides of the boundary twice, in turn. Raises ValueError for a size below 2, an
-    index outside the candidates, and infra outcomes.
+    While no answer contradicts another, a history without skips takes two tests of each end, in turn; then at most
+    ceil(log2(size - 1)) candidates; then two further tests of both sides of the boundary, in turn (more for a higher
+    confidence than the default). Raises ValueError for a size below 2, an index outside the candidates, infra
+    outcomes, and weights that do not fit.
     """
-    seen = count(size, evidence)
-    action = _settle_ends(size, seen)
-    if any(seen[end].contradictory for end in (0, size - 1)) or (action is None and contradictions(seen)):
-        action = _inconclusive(size, evidence, seen)
-    if action is None and seen[0].outcome is seen[size - 1].outcome:
-        action = _same(size, seen)
-    if action is not None:
-        return action
-    gap = _nearest_gap(size, seen)
-    return _search(gap, seen) or _retest(size, gap, seen) or _answer(size, gap, seen)
+    state = State(size, evidence, aim or Aim(), prices or Prices(), weights)
+    return state.steady() or state.doubtful()
 
 
-def best_gap(size: int, evidence: Sequence[Evidence]) -> tuple[int, int] | None:
+def best_gap(size: int, evidence: Sequence[Evidence], *, aim: Aim | None = None) -> tuple[int, int] | None:
     """The narrowest pair of candidates known so far to hold the change between them, or None before the ends differ.
 
-    What a search that was stopped can still say. Raises ValueError as `next_action` does.
+    What a search that was stopped can still say. Where answers contradict each other, the change lies between the
+    pair with the confidence of `aim`. Raises ValueError as `next_action` does.
+    """
+    state = State(size, evidence, aim or Aim(), Prices(), None)
+    if state.differ and state.consistent:
+        return state.gap
+    belief = state.belief
+    if not contradictions(state.seen) or belief.nothing > 0.5:
+        return None
+    first = last = belief.best
+    mass = belief.mass / max(belief.mass.sum(), 1e-300)
+    while mass[first : last + 1].sum() < state.aim.confidence and (first > 0 or last < len(mass) - 1):
+        if last == len(mass) - 1 or (first > 0 and mass[first - 1] > mass[last + 1]):
+            first -= 1
+        else:
+            last += 1
+    return belief.tested[first], belief.tested[last + 1]
+
+
+def suspects(size: int, evidence: Sequence[Evidence]) -> tuple[tuple[int, float, bool], ...]:
+    """Every candidate that may be the first new one, with its probability and whether it was skipped.
+
+    What is missing to 1 is the probability that nothing changed, or that several things did. Raises ValueError as
+    `next_action` does.
     """
     seen = count(size, evidence)
-    return _nearest_gap(size, seen).sides if _ends_differ(size, seen) else None
+    return tuple(posterior(believe(size, seen, place_weights(size, None)), seen))
 
 
-# --- the ends -----------------------------------------------------------------------------------
+class State:
+    """The evidence with what follows from it, for one decision."""
 
+    def __init__(
+        self, size: int, evidence: Sequence[Evidence], aim: Aim, prices: Prices, weights: Weights | None
+    ) -> None:
+        self.size, self.aim, self.prices = size, aim, prices
+        self.seen: Seen = count(size, evidence)
+        self.even: Floats = place_weights(size, None)
+        self.places: Floats = self.even if weights is None else place_weights(size, weights)
+        self.answers = sum(tally.answers for tally in self.seen.values())
+        self._belief: Belief | None = None
 
-def _settle_ends(size: int, seen: Seen) -> Test | Conclusion | None:
-    """What the two ends ask for before anything else, or None when both have answered."""
-    ends = (0, size - 1)
-    for index in ends:
-        if not seen[index].answers and seen[index].skip >= SKIPS_TO_GIVE_UP:
-            return _without_boundary(
-                Result.UNUSABLE, size, seen, f"{_name(size, index)} cannot answer ({seen[index]}): choose another"
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The two ends."""
+        return 0, self.size - 1
+
+    @property
+    def belief(self) -> Belief:
+        """The belief with every place equally likely beforehand: no weights decide what is answered."""
+        if self._belief is None:
+            self._belief = believe(self.size, self.seen, self.even)
+        return self._belief
+
+    @property
+    def differ(self) -> bool:
+        """Whether the ends always gave one answer each, and not the same."""
+        return {self.seen[end].outcome for end in self.ends} == {Outcome.GOOD, Outcome.BAD}
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the answers can all be taken at their word."""
+        if contradictions(self.seen):
+            return False
+        return len(changes(steady_answers(self.seen))) < 2 or self.belief.last_of_several
+
+    @property
+    def gap(self) -> tuple[int, int]:
+        """The gap nearest to the new end. Expects consistent answers and ends that differ.
+
+        After the last candidate with the old outcome every answer is the new one, so the next answer and it are two
+        sides that differ in the direction of the ends.
+        """
+        answers = steady_answers(self.seen)
+        last_old = max(index for index, outcome in answers if outcome is self.seen[0].outcome)
+        return last_old, min((i for i, _ in answers if i > last_old), default=self.size - 1)
+
+    # --- while all answers agree ------------------------------------------------------------------
+
+    def steady(self) -> Test | Conclusion | None:
+        """What plain bisection does next, or None where it has nothing to ask or cannot be trusted."""
+        lost = next((end for end in self.ends if self.seen[end].spent and not self.seen[end].answers), None)
+        if lost is not None:
+            return unusable(self.size, self.seen, lost)
+        end = self._end()
+        if end is not None:
+            return end
+        if not contradictions(self.seen) and not self.differ and self._never_differ():
+            return same_ends(self.size, self.seen)
+        if not self.differ or not self.consistent:
+            return None
+        return self._middle() or self._side()
+
+    def _never_differ(self) -> bool:
+        """Whether ends with the same answers are the same. One that passes now and then may hide in few failures."""
+        passed = self.seen[0].outcome is Outcome.GOOD
+        return passed or self.aim.rarest == 1 or self.belief.nothing >= self.aim.confidence
+
+    def _end(self) -> Test | None:
+        """The end whose turn it is, or None when both have answered often enough."""
+        needed = NEEDED_AT_ENDS
+        if {self.seen[end].outcome for end in self.ends} == {Outcome.GOOD}:
+            needed = max(needed, self._passes_to_believe())
+        due = [i for i in self.ends if self.seen[i].answers < needed and not self.seen[i].spent]
+        if not due:
+            return None
+        index = min(due, key=lambda i: (self.seen[i].asked, i))
+        done = self.seen[index].answers
+        again = "before anything else"
+        if done:
+            again = "again, to see whether it repeats"
+        if done >= NEEDED_AT_ENDS:
+            again = f"again: it passed {done} times, and may fail now and then"
+        return Test(index, Purpose.END, f"{name(self.size, index)}, {again}")
+
+    def _passes_to_believe(self) -> int:
+        """After how many passes of an end a failure of the rarest kind would have shown."""
+        if self.aim.rarest == 1:
+            return NEEDED_AT_ENDS
+        doubt = (1 - self.aim.confidence) / SHARE_OF_DOUBT
+        return min(ceil(log(doubt) / log(1 - self.aim.rarest)), self.aim.patience // 2)
+
+    def _middle(self) -> Test | None:
+        """The untested candidate that halves the gap best, or None when there is none."""
+        last_old, first_new = self.gap
+        bits = self.halving()
+        index = int(bits.argmax())
+        if not bits[index]:
+            return None
+        left = first_new - last_old
+        middle = index == (last_old + first_new) // 2
+        skipped = any(last_old < i < first_new for i in self.seen)
+        place = (
+            "middle"
+            if middle
+            else "nearest to the middle, away from what was skipped,"
+            if skipped
+            else "likeliest half"
+        )
+        return Test(index, Purpose.SEARCH, f"{place} of {left} candidates left")
+
+    def halving(self) -> Floats:
+        """The bits that each untested candidate in the gap is good for, if the answers are taken at their word."""
+        return halving(self.size, self.seen, self.places, self.gap)
+
+    def due_sides(self) -> list[int]:
+        """The sides of the gap that were not tested again as often as they must."""
+        return [i for i in self.gap if retests(self.size, i, self.seen) < RETESTS_OF_A_SIDE and not self.seen[i].spent]
+
+    def _side(self) -> Test | None:
+        """The side of the gap whose turn it is to be tested again, or None when that is done."""
+        due = self.due_sides()
+        if not due:
+            return None
+        index = min(due, key=lambda i: (self.seen[i].asked - first_answers(self.size, i), i))
+        side = "last candidate before" if index == self.gap[0] else "first candidate after"
+        return Test(index, Purpose.RETEST, f"the {side} the change again, to see whether it repeats")
+
+    # --- when they do not -------------------------------------------------------------------------
+
+    def doubtful(self) -> Test | Conclusion:
+        """The conclusion that the belief allows, or the test that tells most a second."""
+        conclusion = self._settled()
+        if conclusion is not None:
+            return conclusion
+        if self.answers >= self.aim.patience:
+            return conclude(
+                self.size, self.seen, self.belief, Result.INCONCLUSIVE, f"no answer after {self.answers} runs"
             )
-    due = [i for i in ends if seen[i].answers < NEEDED_AT_ENDS and seen[i].skip < SKIPS_TO_GIVE_UP]
-    if not due:
-        return None
-    index = min(due, key=lambda i: (seen[i].asked, i))
-    again = "again, to see whether it repeats" if seen[index].answers else "before anything else"
-    return Test(index, Purpose.END, f"{_name(size, index)}, {again}")
+        index = self._vote()
+        if index is None:
+            index = self._unproved()
+        if index is None:
+            index = self._telling()
+        if index is None:
+            return conclude(
+                self.size, self.seen, self.belief, Result.INCONCLUSIVE, "further runs would tell too little"
+            )
+        return self._test(index)
 
+    def _settled(self) -> Conclusion | None:
+        belief = self.belief
+        if belief.nothing >= self.aim.confidence:
+            return conclude(self.size, self.seen, belief, Result.SAME)
+        best = belief.best
+        last_old, first_new = belief.sides(best)
+        if not self._sure(belief) or max(belief.several, belief.returned) > 0.5:
+            return None
+        if untested(self.seen, last_old, first_new):
+            return None
+        if self._vote() is not None or self._unproved() is not None:
+            return None
+        return conclude(self.size, self.seen, belief, Result.FOUND if first_new == last_old + 1 else Result.RANGE)
 
-def _same(size: int, seen: Seen) -> Conclusion:
-    outcome = seen[0].outcome
-    reason = f"both ends are {outcome}"
-    if _changes(seen):
-        reason += ", but it changed and changed back between them: choose ends nearer to one of the changes"
-    return _without_boundary(Result.SAME, size, seen, reason)
+    def _sure(self, belief: Belief) -> bool:
+        share = DOUBT_WHEN_FLAKY if contradictions(self.seen) else DOUBT_WHEN_STEADY
+        return bool(belief.mass[belief.best] >= 1 - (1 - self.aim.confidence) * share)
 
+    def _unproved(self) -> int | None:
+        """A side of a boundary that is sure otherwise, which was not tested again as often as it must."""
+        if not self._sure(self.belief):
+            return None
+        sides = self.belief.sides(self.belief.best)
+        if untested(self.seen, *sides):
+            return None
+        due = [i for i in sides if retests(self.size, i, self.seen) < RETESTS_OF_A_SIDE and not self.seen[i].spent]
+        return min(due, key=lambda i: (self.seen[i].answers, i), default=None)
 
-# --- between them -------------------------------------------------------------------------------
+    def _vote(self) -> int | None:
+        """A candidate on whose side one change and several changes disagree, while both are possible."""
+        belief = self.belief
+        more = max(belief.several, belief.returned)
+        if more <= (UNLIKELY if self._sure(belief) else LIKELY) or not belief.states or belief.nothing > 0.5:
+            return None
+        border = belief.sides(belief.best)[1]
+        odd = {i for i, new in zip(belief.tested, belief.states, strict=True) if new != (i >= border)}
+        if min(belief.several, belief.returned) > UNLIKELY:
+            odd |= set(self.ends)  # an odd number of changes, or an even one
+        open_to_vote = [i for i in odd if not self.seen[i].spent and self.seen[i].answers < MOST_VOTES]
+        return min(open_to_vote, key=lambda i: (self.seen[i].answers, i), default=None)
 
+    def gains(self) -> Gains:
+        """The bits that each candidate is good for, by the number of runs."""
+        belief = self.belief
+        places = self.even
+        if self.places is not self.even and not self._sure(belief):
+            weighted = believe(self.size, self.seen, self.places)
+            if not self._sure(weighted):
+                belief, places = weighted, self.places
+        return gains(self.size, self.seen, places, belief)
 
-def _nearest_gap(size: int, seen: Seen) -> Gap:
-    """The gap nearest to the new end. Expects ends that differ.
+    def _telling(self) -> int | None:
+        """The candidate that tells most a second, or None when that is next to nothing."""
+        rates = rates_of_gain(self.size, self.seen, self.gains(), self.prices)
+        index = int(rates.argmax())
+        return index if rates[index] > 0 else None
 
-    After the last candidate with the old outcome every answer is the new one, so the next answer and it are
-    two sides that differ in the direction of the ends.
-    """
-    answers = _answers(seen)
-    old = seen[0].outcome
-    last_old = max(index for index, outcome in answers if outcome is old)
-    return Gap(last_old, min((i for i, _ in answers if i > last_old), default=size - 1))
-
-
-def _search(gap: Gap, seen: Seen) -> Test | None:
-    """The untested candidate nearest to the middle of `gap`, or None when there is none."""
-    untested = gap.untested(seen)
-    if not untested:
-        return None
-    middle = (gap.last_old + gap.first_new) // 2
-    index = min(untested, key=lambda i: (abs(i - middle), i))
-    left = gap.first_new - gap.last_old
-    place = "middle" if index == middle else "nearest to the middle, which was skipped,"
-    return Test(index, Purpose.SEARCH, f"{place} of {left} candidates left")
-
-
-def _retest(size: int, gap: Gap, seen: Seen) -> Test | None:
-    """The side of `gap` whose turn it is to be tested again, or None when that is done."""
-    due = [
-        i
-        for i in gap.sides
-        if seen[i].answers < _first_answers(size, i) + RETESTS_OF_A_SIDE and seen[i].skip < SKIPS_TO_GIVE_UP
-    ]
-    if not due:
-        return None
-    index = min(due, key=lambda i: (seen[i].asked - _first_answers(size, i), i))
-    side = "last candidate before" if index == gap.last_old else "first candidate after"
-    return Test(index, Purpose.RETEST, f"the {side} the change again, to see whether it repeats")
-
-
-def _answer(size: int, gap: Gap, seen: Seen) -> Conclusion:
-    """The conclusion from a `gap` with nothing left to test inside."""
-    sure = confidence(seen, gap.sides)
-    suspects = range(gap.last_old + 1, gap.first_new + 1)
-    skipped = len(suspects) - 1
-    others = tuple(change for change in _changes(seen) if change != gap.sides)
-    held = all(_retests(size, i, seen) >= RETESTS_OF_A_SIDE for i in gap.sides)
-    reasons = [
-        f"{skipped} candidate(s) between the two sides cannot be tested"
-        if skipped
-        else "the two sides are neighbours and differ"
-    ]
-    if others:
-        reasons.append(f"more than one change is visible ({len(others) + 1}): this is the one nearest to the new end")
-    if not held:
-        reasons.append("a side did not always answer when it was tested again")
-    return Conclusion(
-        result=Result.RANGE if skipped else Result.FOUND,
-        old=seen[0].outcome,
-        last_old=gap.last_old,
-        first_new=gap.first_new,
-        suspects=tuple((i, sure / len(suspects), i != gap.first_new) for i in suspects),
-        confidence=sure,
-        reason="; ".join(reasons),
-        retests=sum(_retests(size, i, seen) for i in gap.sides),
-        retests_held=True if held else None,
-        other_changes=others,
-    )
-
-
-# --- contradictions -----------------------------------------------------------------------------
-
-
-def _inconclusive(size: int, evidence: Sequence[Evidence], seen: Seen) -> Conclusion:
-    """The conclusion from candidates that answered both ways. The best guess for the boundary does without them."""
-    flaky = contradictions(seen)
-    retests = _retests_until_one_failed(size, evidence)
-    plain = _without_boundary(
-        Result.INCONCLUSIVE,
-        size,
-        seen,
-        "; ".join(f"{_name(size, i)} answered both ways ({seen[i]})" for i in flaky),
-    )
-    guess = replace(plain, contradictions=flaky, retests=retests, retests_held=False if retests else None)
-    if not _ends_differ(size, seen):
-        return guess
-    gap = _nearest_gap(size, seen)
-    others = tuple(change for change in _changes(seen) if change != gap.sides)
-    return replace(guess, last_old=gap.last_old, first_new=gap.first_new, other_changes=others)
-
-
-def _retests_until_one_failed(size: int, evidence: Sequence[Evidence]) -> int:
-    """How many re-tests of a boundary were made when one contradicted, that one included; 0 if it was no re-test."""
-    steps = range(1, len(evidence) + 1)
-    first = next(n for n in steps if contradictions(count(size, evidence[:n])))
-    before = count(size, evidence[: first - 1])
-    if not _ends_differ(size, before):
-        return 0
-    gap = _nearest_gap(size, before)
-    index = evidence[first - 1].index
-    repeated = index in gap.sides and before[index].answers >= _first_answers(size, index)
-    if gap.untested(before) or not repeated:
-        return 0
-    return sum(_retests(size, i, before) for i in gap.sides) + 1
-
-
-# --- small words --------------------------------------------------------------------------------
-
-
-def _answers(seen: Seen) -> list[tuple[int, Outcome]]:
-    """The candidates that always answered alike, in order, with their answer."""
-    pairs = ((index, seen[index].outcome) for index in sorted(seen))
-    return [(i, outcome) for i, outcome in pairs if outcome is Outcome.GOOD or outcome is Outcome.BAD]
-
-
-def _ends_differ(size: int, seen: Seen) -> bool:
-    return {seen[0].outcome, seen[size - 1].outcome} == {Outcome.GOOD, Outcome.BAD}
-
-
-def _changes(seen: Seen) -> list[tuple[int, int]]:
-    """Neighbouring observed candidates whose answers differ, in order."""
-    answers = _answers(seen)
-    return [(a, b) for (a, left), (b, right) in pairwise(answers) if left is not right]
-
-
-def _first_answers(size: int, index: int) -> int:
-    """How many answers a candidate gives before a further one counts as a re-test."""
-    return NEEDED_AT_ENDS if index in (0, size - 1) else 1
-
-
-def _retests(size: int, index: int, seen: Seen) -> int:
-    return max(0, seen[index].answers - _first_answers(size, index))
-
-
-def _name(size: int, index: int) -> str:
-    if index == 0:
-        return "the old end"
-    return "the new end" if index == size - 1 else f"candidate {index + 1} of {size}"
-
-
-def _without_boundary(result: Result, size: int, seen: Seen, reason: str) -> Conclusion:
-    old = seen[0].outcome
-    return Conclusion(
-        result=result,
-        old=None if old is Outcome.SKIP else old,
-        last_old=None,
-        first_new=None,
-        suspects=(),
-        confidence=None,
-        reason=reason,
-        retests=0,
-        retests_held=None,
-        other_changes=tuple(_changes(seen)),
-    )
+    def _test(self, index: int) -> Test:
+        tally = self.seen.get(index)
+        if tally is None:
+            return Test(index, Purpose.SEARCH, "the candidate that tells most for its price")
+        asks_ends = index in self.ends and self.belief.nothing > 1 - self.aim.confidence
+        told = f"{name(self.size, index)} again ({tally} so far), because the answers leave doubt"
+        return Test(index, Purpose.END if asks_ends else Purpose.RETEST, told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
+from itertools import pairwise
 
 from bisect_bot.model import Outcome
 from bisect_bot.search.types import Evidence
@@ -39,6 +39,11 @@ class Tally:
         return self.good > 0 and self.bad > 0
 
     @property
+    def spent(self) -> bool:
+        """Whether it skipped so often that asking again is no use."""
+        return self.skip >= SKIPS_TO_GIVE_UP
+
+    @property
     def outcome(self) -> Outcome | None:
         """Good or bad when all answers agree, skip when it only ever skipped, else None."""
         if self.contradictory or not self.asked:
@@ -56,7 +61,7 @@ Seen = Mapping[int, Tally]
 
 
 def count(size: int, evidence: Sequence[Evidence]) -> Seen:
-    """A tally for every index that may be looked up, empty where nothing was observed.
+    """A tally for each index that was observed, and for the two ends, in order of index.
 
     Raises ValueError for a size below 2, an index outside 0..size-1, and an outcome that nobody may believe.
     """
@@ -70,31 +75,47 @@ def count(size: int, evidence: Sequence[Evidence]) -> Seen:
             raise ValueError("an infra outcome says nothing about a candidate and is not evidence")
         counts[piece.index][piece.outcome] += 1
     tallies = {i: Tally(by[Outcome.GOOD], by[Outcome.BAD], by[Outcome.SKIP]) for i, by in counts.items()}
-    return {0: Tally(), size - 1: Tally(), **tallies}
+    return dict(sorted({0: Tally(), size - 1: Tally(), **tallies}.items()))
 
 
 def contradictions(seen: Seen) -> tuple[int, ...]:
     """The candidates that answered both ways, in order."""
-    return tuple(sorted(index for index, tally in seen.items() if tally.contradictory))
+    return tuple(index for index, tally in seen.items() if tally.contradictory)
 
 
-def confidence(seen: Seen, sides: tuple[int, int]) -> float:
-    """The probability that both `sides` of a boundary are what all their answers say, from 0 to 1.
+def steady_answers(seen: Seen) -> list[tuple[int, Outcome]]:
+    """The candidates that always answered alike, in order, with their answer."""
+    pairs = ((index, tally.outcome) for index, tally in seen.items())
+    return [(i, outcome) for i, outcome in pairs if outcome is Outcome.GOOD or outcome is Outcome.BAD]
 
-    The model: an answer is wrong with an unknown probability e, the same for all and independent, and any e
-    is equally likely beforehand. A side answered n times, always alike: either all are right, (1-e)^n, or all
-    are wrong, e^n. Elsewhere r repeated answers agreed with the first one of their candidate, (1-e)^r.
-    Integrated over e, by Beta functions, the second of the two has probability
 
-        1 / (1 + C(n + r, n))
+def changes(answers: Sequence[tuple[int, Outcome]]) -> list[tuple[int, int]]:
+    """Neighbours among `answers` that differ, in order."""
+    return [(a, b) for (a, left), (b, right) in pairwise(answers) if left is not right]
 
-    For n = 1 that is 1 / (r + 2): Laplace's rule of succession. The search asks for n = 3 and r = 4 (two
-    repeats at the other side, one at each end), which gives (35/36)^2 = 0.945.
-    """
-    repeats = {index: tally.answers - 1 for index, tally in seen.items() if tally.answers}
-    total = sum(repeats.values())
-    held = 1.0
-    for side in sides:
-        answers = seen[side].answers
-        held *= 1 - 1 / (1 + comb(answers + total - repeats[side], answers))
-    return held
+
+def answered(seen: Seen) -> list[int]:
+    """The candidates that said something about themselves, in order."""
+    return [index for index, tally in seen.items() if tally.answers]
+
+
+def untested(seen: Seen, after: int, before: int) -> list[int]:
+    """What lies strictly between two candidates and was never tested, in order."""
+    return [i for i in range(after + 1, before) if i not in seen]
+
+
+def first_answers(size: int, index: int) -> int:
+    """How many answers a candidate gives before a further one counts as a re-test."""
+    return NEEDED_AT_ENDS if index in (0, size - 1) else 1
+
+
+def retests(size: int, index: int, seen: Seen) -> int:
+    """How often a candidate answered beyond what it is asked for anyway."""
+    return max(0, seen[index].answers - first_answers(size, index))
+
+
+def name(size: int, index: int) -> str:
+    """What a reader calls a candidate."""
+    if index == 0:
+        return "the old end"
+    return "the new end" if index == size - 1 else f"candidate {index + 1} of {size}"

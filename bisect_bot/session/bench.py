@@ -32,7 +32,7 @@ from bisect_bot.session.journal import Journal
 from bisect_bot.session.keys import probe_keys
 from bisect_bot.session.ledger import Ledger
 from bisect_bot.session.logs import last_lines
-from bisect_bot.session.smoke import after_smoke, smoke_backends, worst_smoke
+from bisect_bot.session.smoke import after_smoke, parts_do_not_fit, smoke_backends, worst_smoke
 from bisect_bot.session.units import Unit, id_of
 from bisect_bot.session.violence import if_repeated, violence_of
 from bisect_bot.session.watcher import Watcher
@@ -51,7 +51,9 @@ class Tools:
 
     `fetch` gives a revision's artifact and whether it was in the cache, `is_intact` whether its bytes are
     unchanged, `bundle_for` the file that a page loads of it for a backend, `judge` a verdict; `rules` is a digest of
-    what the judge goes by. `observe` runs a probe.
+    what the judge goes by. `observe` runs a probe. `lent` tells which published build's WebAssembly stands in for a
+    revision's own and the commits that it lacks, `other_parts` hears that a revision's parts do not fit, and whether
+    others can be tried.
     """
 
     journal: Journal
@@ -63,6 +65,8 @@ class Tools:
     bundle_for: Callable[[Revision, str], Bundle]
     watcher: Watcher
     observe: Observe = run_probe
+    lent: Callable[[Revision], tuple[str, tuple[str, ...]]] = lambda _: ("", ())
+    other_parts: Callable[[Revision], bool] = lambda _: False
 
 
 @dataclass(slots=True)
@@ -87,6 +91,7 @@ class Bench:
     remarks: list[str] = field(default_factory=list)
     _built: set[str] = field(default_factory=set)
     _intact: set[str] = field(default_factory=set)
+    _misfits: set[str] = field(default_factory=set)
     _references: References = field(init=False)
 
     def __post_init__(self) -> None:
@@ -112,9 +117,15 @@ class Bench:
         except BuildUnusable as error:
             verdict = Verdict(Outcome.SKIP, f"no artifact: {error}")
             return self._add(Trial(revision.id, unit.cell(c), attempt, verdict, purpose=purpose) for c in self.cases)
-        self.tally["verdicts_reused"] += len(self.cases) if recalled else 0
         probe = compared.probe
+        misfit = recalled is None and probe.artifact.digest in self._misfits
+        if misfit and self.tools.other_parts(revision):
+            return self.test(revision, unit, purpose)
+        self.tally["verdicts_reused"] += len(self.cases) if recalled else 0
+        lent, lacking = self.tools.lent(revision)
         answers = [(seen, compared.overruled.get(i, verdict)) for i, (seen, verdict) in enumerate(answers)]
+        if misfit and lent:
+            answers = [(seen, parts_do_not_fit(verdict, lent)) for seen, verdict in answers]
         trials = self._add(
             Trial(
                 revision=revision.id,
@@ -129,6 +140,8 @@ class Bench:
                 reused=recalled is not None,
                 log=last_lines(observation, verdict),
                 providers=observation.providers,
+                wasm=lent,
+                approximate=lacking,
             )
             for case, (observation, verdict) in zip(self.cases, answers, strict=True)
         )
@@ -166,7 +179,7 @@ class Bench:
 
     def probe_of(self, revision: Revision, unit: Unit) -> Probe:
         """The probe of all cases with the build of `revision`. Raises BuildUnusable."""
-        artifact = self._artifact(revision)
+        artifact = self.artifact(revision)
         bundle = self.bundle_for(revision, unit.backend)
         limits = Limits(self.request.case_timeout_s, self.request.probe_timeout_s)
         return Probe(
@@ -179,6 +192,10 @@ class Bench:
             limits=limits,
             plan=self.plan,
         )
+
+    def has_built(self, revision: Revision) -> bool:
+        """Whether the artifact of `revision` was had in this session."""
+        return revision.id in self._built
 
     def bundle_for(self, revision: Revision, backend: str) -> Bundle:
         """The file that a page loads of `revision` for `backend`. Raises BuildUnusable."""
@@ -212,12 +229,14 @@ class Bench:
             self.tools.watcher.tried(trial)
         return added
 
-    def _artifact(self, revision: Revision) -> Artifact:
+    def artifact(self, revision: Revision) -> Artifact:
+        """The artifact of `revision`, from the cache or made now; counted once. Raises BuildUnusable, MachineError."""
         begin = time.monotonic()
         artifact, reused = self._fetch(revision)
         if revision.id not in self._built:
             self._built.add(revision.id)
-            self.tally["artifacts_reused" if reused else "builds"] += 1
+            made = "proof_builds" if revision.variant else "builds"
+            self.tally["artifacts_reused" if reused else made] += 1
             seconds = time.monotonic() - begin
             self.tools.journal.record_build(
                 self.session, revision.id, artifact.key, artifact.digest, seconds, reused=reused
@@ -259,6 +278,8 @@ class Bench:
         violent: Counter[tuple[str, str]] = Counter()
         for tries_left in reversed(range(TRIES)):
             smoked, seen, seconds = self._observe(revision, unit, probe, purpose, tries_left, violent)
+            if smoked and smoked.outcome is not Outcome.GOOD:
+                self._misfits.add(probe.artifact.digest)
             # Whether a build fits together is asked again in the next session: only then may it be recalled.
             kept_as = attempt if smoked and smoked.outcome is Outcome.GOOD else None
             for index, (case, observation) in enumerate(zip(probe.cases, seen, strict=False)):

@@ -16,6 +16,7 @@ from bisect_bot.errors import DiskFull, JournalError, MachineError, NoBrowser, N
 from bisect_bot.model import Outcome, Plan, Revision, Trial
 from bisect_bot.session.against import CASES
 from bisect_bot.session.bench import Bench
+from bisect_bot.session.budget import Budget
 from bisect_bot.session.ledger import Ledger
 from bisect_bot.session.loop import Ruling
 from bisect_bot.session.machine import Surroundings, changes
@@ -37,11 +38,15 @@ FAILURES = 4
 
 @dataclass(slots=True)
 class Controls:
-    """A bench under control. `pause` waits that many seconds; `surroundings` tell when a target became another."""
+    """A bench under control. `pause` waits that many seconds; `surroundings` tell when a target became another.
+
+    `budget` is what may be spent on tests.
+    """
 
     bench: Bench
     surroundings: Surroundings
     pause: Callable[[float], None] = time.sleep
+    budget: Budget = field(default_factory=Budget)
     _void: list[Trial] = field(default_factory=list)
     _failures: Counter[Unit] = field(default_factory=Counter)
 
@@ -49,8 +54,10 @@ class Controls:
         """One more answer of `revision` for every cell of `unit`, as `Bench.test`.
 
         A machine that gives no answer and fails its control is waited for. Raises MachineError when it stays sick, or
-        is healthy and gives none all the same.
+        is healthy and gives none all the same, and OutOfBudget.
         """
+        new = not self.bench.has_built(revision)
+        self.budget.check(self.bench.tally, f"{purpose} of {revision.id}", builds=new)
         while True:
             try:
                 return self.bench.test(revision, unit, purpose)

@@ -11,6 +11,10 @@ from bisect_bot.cases.operators import computes_in_half, operator_counts, operat
 from bisect_bot.model import Case, CaseKind, Demands, Observation, Request, Verdict
 from bisect_bot.verdicts import Facts, Rules, Tolerances, check_demands, judge, narrowed, parse_demands
 from bisect_bot.verdicts.scripts import judge_script
+from bisect_bot.verdicts.told import judge_told
+
+# The driver that judges by itself: its own word is what there is.
+UPSTREAM = "upstream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ def judging(request: Request, cases: Sequence[Case], tolerances: Tolerances, rul
         def by_rules(seen: Observation) -> Verdict:
             return judge(seen, case, exact.get(case.model, tolerances), rules, mine, counts.get(case.model))
 
+        if request.driver == UPSTREAM:
+            return judge_told(observation, case, exact.get(case.model, tolerances), rules)
         if case.kind is CaseKind.SCRIPT:
             return judge_script(observation, case, rules, by_rules)
         return by_rules(observation)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bisect_bot.history.published import Line
-from bisect_bot.model import Cell, Outcome, Result, Revision, Signature, Trial, Verdict
+from bisect_bot.model import Candidate, Cell, Outcome, Result, Revision, Signature, Trial, Verdict
 from bisect_bot.search import Conclusion, Evidence, Test, best_gap, next_action
 from bisect_bot.session.units import Unit, id_of
 from bisect_bot.session.watcher import Watcher
@@ -17,7 +17,9 @@ from bisect_bot.session.watcher import Watcher
 class Answer:
     """What is known of one cell: over `line`, a conclusion, or None and the narrowest gap when it was stopped.
 
-    `failures` are the ways in which the bad end fails: what was searched for.
+    `failures` are the ways in which the bad end fails: what was searched for. Among commits, `candidates` are the runs
+    of which `line` has the first of each, and `suspects` the commits that may be what was found; where they are more
+    than one, they lie between the two commits `around` them.
     """
 
     cell: Cell
@@ -25,6 +27,9 @@ class Answer:
     conclusion: Conclusion | None
     gap: tuple[int, int] | None = None
     failures: tuple[Signature, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    suspects: tuple[Revision, ...] = ()
+    around: tuple[Revision, Revision] | None = None
 
 
 @dataclass(slots=True)
@@ -68,7 +73,7 @@ class Hunt:
         place = {revision.id: index for index, revision in enumerate(self.line)}
         failures = () if self.any_failure else self.failures
         seen = [trial for trial in self.trials if trial.revision in place]
-        return [Evidence(place[trial.revision], _about(trial.verdict, failures)) for trial in seen]
+        return [Evidence(place[trial.revision], about(trial.verdict, failures)) for trial in seen]
 
     def action(self) -> Test | Conclusion:
         """The next thing to do for this cell."""
@@ -107,7 +112,7 @@ class Hunt:
         return Answer(self.cell, self.line, conclusion, gap, self.failures)
 
 
-def _about(verdict: Verdict, failures: Sequence[Signature]) -> Outcome:
+def about(verdict: Verdict, failures: Sequence[Signature]) -> Outcome:
     """What a verdict says about the bad end's own `failures` (none: about any)."""
     mine = verdict.signature
     if verdict.outcome is not Outcome.BAD or mine is None or not failures:
@@ -139,8 +144,7 @@ class Tester(Protocol):
 def run_hunts(hunts: Sequence[Hunt], line: Line, bench: Tester, watcher: Watcher) -> None:
     """Asks and tests until no hunt wants anything more. What a raised error leaves unanswered can be gone on with.
 
-    The hunts of a unit are all its cells, in their order. One probe answers them all, so each hunt's evidence grows
-    with the others' questions too.
+    One probe answers all cells of a unit, so each hunt's evidence grows with the others' questions too.
     """
     while True:
         wanted = _next_test(hunts, line)
@@ -156,10 +160,10 @@ def run_hunts(hunts: Sequence[Hunt], line: Line, bench: Tester, watcher: Watcher
 def _test(hunts: Sequence[Hunt], bench: Tester, watcher: Watcher, asking: Hunt, test: Test) -> None:
     revision = asking.line[test.index]
     watcher.doing(f"{test.purpose}: {revision.id} ({test.reason})")
-    trials = bench.test(revision, asking.unit, test.purpose.value)
-    for each, trial in zip([each for each in hunts if each.unit == asking.unit], trials, strict=True):
-        assert trial.cell == each.cell, "the hunts of a unit are in the order of its cells"
-        each.trials.append(trial)
+    trials = {trial.cell: trial for trial in bench.test(revision, asking.unit, test.purpose.value)}
+    for each in hunts:
+        if each.unit == asking.unit:
+            each.trials.append(trials[each.cell])
 
 
 def _next_test(hunts: Sequence[Hunt], line: Line) -> tuple[Hunt, Test] | None:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from bisect_bot.builds import crossings
 from bisect_bot.errors import (
     BisectBotError,
     BuildUnusable,
@@ -18,7 +17,7 @@ from bisect_bot.errors import (
     NoBrowser,
     NpmError,
 )
-from bisect_bot.history import is_older, line
+from bisect_bot.history import line
 from bisect_bot.model import (
     Case,
     Cell,
@@ -38,8 +37,9 @@ from bisect_bot.session.bench import Bench
 from bisect_bot.session.journal import SessionState
 from bisect_bot.session.logs import last_lines
 from bisect_bot.session.rounds import ask_all, under_control
-from bisect_bot.session.run import bench_of, meant
+from bisect_bot.session.run import bench_of, refuse
 from bisect_bot.session.summary import Circumstances, make_report
+from bisect_bot.session.supply import Supply
 from bisect_bot.session.units import Unit
 from bisect_bot.session.workshop import NEEDS_ADAPTER, Workshop
 
@@ -52,9 +52,13 @@ STATES = {Result.TESTED: SessionState.FINISHED, Result.STOPPED: SessionState.STO
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request after its words were looked up; `revisions` are in the order of history, each once."""
+    """A request after its words were looked up; `revisions` are in the order of history, each once.
+
+    Commits stand after the published builds, in the order in which they were named.
+    """
 
     request: Request
+    supply: Supply
     revisions: tuple[Revision, ...]
     cases: tuple[Case, ...]
 
@@ -78,7 +82,7 @@ def matrix_request(request: Request, workshop: Workshop) -> Report:
     question = ask(request, workshop)
     session = workshop.journal.start_session(question.request)
     begin = time.monotonic()
-    bench = bench_of(session, question.request, question.cases, workshop)
+    bench = bench_of(session, question.request, question.cases, question.supply)
     targets: list[Target] = []
     result, reason = Result.TESTED, ""
     try:
@@ -96,7 +100,7 @@ def matrix_request(request: Request, workshop: Workshop) -> Report:
     around = Circumstances(
         revisions=question.revisions,
         targets=tuple(targets),
-        warnings=_crossings(question),
+        warnings=tuple(question.supply.crossings(question.revisions)),
         wall_s=time.monotonic() - begin,
         stopped=result,
         reason=reason,
@@ -109,28 +113,35 @@ def matrix_request(request: Request, workshop: Workshop) -> Report:
 def ask(request: Request, workshop: Workshop) -> Question:
     """Looks up the revisions and cases that `request` names. Raises UnknownRevision, CaseError, UsageError."""
     workshop.check_targets(request)
-    everything = workshop.revisions()
-    named = [expand(text, everything, workshop) for text in request.revisions]
-    wanted = {revision.id for _, revisions in named for revision in revisions}
+    supply = Supply.of(request, workshop)
+    named = [expand(text, supply) for text in request.revisions]
+    wanted = {revision.id: revision for _, revisions in named for revision in revisions}
     request, cases = workshop.pin(replace(request, revisions=tuple(dict.fromkeys(word for word, _ in named))))
-    against.refuse(request, cases)
-    return Question(request, tuple(revision for revision in everything if revision.id in wanted), cases)
+    refuse(request, cases)
+    published = tuple(revision for revision in supply.builds if revision.id in wanted)
+    commits = tuple(revision for revision in wanted.values() if revision.version is None)
+    return Question(request, supply, (*published, *commits), cases)
 
 
-def expand(text: str, everything: Sequence[Revision], workshop: Workshop) -> tuple[str, tuple[Revision, ...]]:
-    """What `text` means: one revision, or with `A..B` both ends and the builds of main between them.
+def expand(text: str, supply: Supply) -> tuple[str, tuple[Revision, ...]]:
+    """What `text` means: one revision, or with `A..B` both ends and what lies between them.
+
+    Between builds those are the builds of main, between commits the first of each run that gives the same artifact.
 
     Returns the same in words that will mean it tomorrow too, and the revisions. Raises UnknownRevision.
     """
     first, dots, last = text.partition(RANGE)
     if not dots:
-        revision = meant(text, everything, workshop)
+        revision = supply.meant(text)
         return revision.id, (revision,)
-    one, other = (meant(word, everything, workshop) for word in (first, last))
+    one, other = supply.ends(first, last)
     if one.id == other.id:
         return one.id, (one,)
-    old, new = (one, other) if is_older(one, other) else (other, one)
-    return f"{old.id}{RANGE}{new.id}", line(everything, old, new).main
+    old, new = supply.in_order(one, other)
+    if old.version is None:
+        runs = supply.open_ground(old, new).ground.candidates()
+        return f"{old.id}{RANGE}{new.id}", tuple(run.revision for run in runs)
+    return f"{old.id}{RANGE}{new.id}", line(supply.builds, old, new).main
 
 
 def open_units(request: Request, workshop: Workshop) -> tuple[tuple[Unit, ...], tuple[Closed, ...]]:
@@ -233,7 +244,7 @@ def plan(request: Request, workshop: Workshop) -> list[str]:
         f"{shape[1]} case(s): {', '.join(case.name for case in question.cases)}",
         f"on {', '.join(request.targets)} with {', '.join(request.backends)}",
         f"{math.prod(shape)} verdict(s) in {shape[0] * units} probe(s), with at most {shape[0]} build(s) fetched",
-        *_crossings(question),
+        *question.supply.crossings(question.revisions),
     ]
 
 
@@ -273,11 +284,3 @@ def _open(bench: Bench, revision: Revision, unit: Unit) -> None:
 
 def _why(error: BisectBotError) -> str:
     return f"{error}. {error.advice}".rstrip()
-
-
-def _crossings(question: Question) -> tuple[str, ...]:
-    """Where the table changes from one implementation to another, in sentences."""
-    versions = [revision.version for revision in question.revisions if revision.version]
-    request = question.request
-    found = [text for backend in request.backends for text in crossings(versions, backend, request.bundle)]
-    return tuple(dict.fromkeys(found))

@@ -23,7 +23,8 @@ from bisect_bot.model import Case, Failure, Outcome, Request, Revision, Signatur
 from bisect_bot.scratch import scratch
 from bisect_bot.session import against
 from bisect_bot.session.journal import SessionState
-from bisect_bot.session.run import bench_of, meant
+from bisect_bot.session.run import bench_of
+from bisect_bot.session.supply import Supply
 from bisect_bot.session.units import units
 from bisect_bot.session.workshop import Workshop
 
@@ -72,7 +73,8 @@ def minimise(request: Request, out: Path, workshop: Workshop) -> Minimised:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} holds something already", "Name another folder with --out.")
     workshop.check_targets(request)
-    revision = meant(request.good, workshop.revisions(), workshop)
+    supply = Supply.of(request, workshop)
+    revision = supply.meant(request.good)
     request, cases = workshop.pin(replace(request, good=revision.id, bad=revision.id, isolate=True))
     if len(cases) != 1:
         raise UsageError(f"{len(cases)} cases were named, and one can be taken apart", "Name one of them.")
@@ -82,7 +84,7 @@ def minimise(request: Request, out: Path, workshop: Workshop) -> Minimised:
     state = SessionState.FAILED
     try:
         with scratch(parent=workshop.cache / "tmp") as place:
-            ask = _asker(session, request, revision, workshop)
+            ask = _asker(session, request, revision, supply)
             found = _Search(cases[0], place.path, ask, workshop.watcher.say).run()
             folder = _give(found.case, out)
         state = SessionState.FINISHED
@@ -91,13 +93,13 @@ def minimise(request: Request, out: Path, workshop: Workshop) -> Minimised:
     return replace(found.minimised, folder=folder)
 
 
-def _asker(session: str, request: Request, revision: Revision, workshop: Workshop) -> Ask:
-    (unit,) = units(workshop.targets(request)[:1], request.backends[:1])
+def _asker(session: str, request: Request, revision: Revision, supply: Supply) -> Ask:
+    (unit,) = units(supply.workshop.targets(request)[:1], request.backends[:1])
 
     def ask(cases: Sequence[Case]) -> list[Verdict]:
         # One-node models that go wrong say so without an error as a rule: they can share a page, which is far faster.
         together = replace(request, isolate=len(cases) == 1)
-        bench = bench_of(session, together, cases, workshop)
+        bench = bench_of(session, together, cases, supply)
         return [trial.verdict for trial in bench.test(revision, unit, "minimise")]
 
     return ask

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bisect_bot.builds import crossings
-from bisect_bot.errors import BisectBotError, DiskFull, NoAdapter, UsageError
-from bisect_bot.history import Line, is_older, line, resolve
+from bisect_bot.errors import BisectBotError, DiskFull, NoAdapter, OutOfBudget, UsageError
+from bisect_bot.history import Line, line
 from bisect_bot.model import Case, Report, Request, Result, Revision, Target, Trial
-from bisect_bot.reports.values import counted
+from bisect_bot.probes import run_probe
+from bisect_bot.probes.upstream import refuse_upstream, upstream_driver
 from bisect_bot.session import against
-from bisect_bot.session.bench import Bench, Tools
+from bisect_bot.session.bench import Bench, Observe, Tools
+from bisect_bot.session.budget import Budget
 from bisect_bot.session.control import Controls
 from bisect_bot.session.doubt import second_look
+from bisect_bot.session.hunting import Hunting
 from bisect_bot.session.journal import SessionState
-from bisect_bot.session.loop import Hunt, run_hunts
+from bisect_bot.session.judging import UPSTREAM
 from bisect_bot.session.machine import Surroundings, changed_since
 from bisect_bot.session.providers import provider_warnings
 from bisect_bot.session.rounds import under_control
 from bisect_bot.session.summary import Circumstances, make_report
+from bisect_bot.session.supply import Supply
 from bisect_bot.session.units import units
 from bisect_bot.session.workshop import Workshop
 
@@ -30,11 +32,17 @@ STATES = {Result.STOPPED: SessionState.STOPPED, Result.UNUSABLE: SessionState.FA
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request after its words were looked up: `line` is what is searched, `revisions` all there are, in order."""
+    """A request after its words were looked up.
+
+    `ends` are the good and the bad one, `in_order` the older and the newer. `line` are the published builds that are
+    searched between them; None where they are commits.
+    """
 
     request: Request
-    line: Line
-    revisions: tuple[Revision, ...]
+    supply: Supply
+    ends: tuple[Revision, Revision]
+    in_order: tuple[Revision, Revision]
+    line: Line | None
     cases: tuple[Case, ...]
 
 
@@ -73,14 +81,15 @@ def check_request(request: Request, workshop: Workshop) -> tuple[Trial, ...]:
     Raises UsageError, and MachineError when this machine cannot answer or fails the control that comes last.
     """
     workshop.check_targets(request)
-    revision = meant(request.good, workshop.revisions(), workshop)
+    supply = Supply.of(request, workshop)
+    revision = supply.meant(request.good)
     request, cases = workshop.pin(replace(request, good=revision.id, bad=revision.id))
-    against.refuse(request, cases)
+    refuse(request, cases)
     session = workshop.journal.start_session(request)
     state = SessionState.FAILED
     try:
         targets = workshop.targets(request)
-        bench = bench_of(session, request, cases, workshop)
+        bench = bench_of(session, request, cases, supply)
         controls = under_control(bench, targets, request, workshop)
         trials = [t for unit in units(targets, request.backends) for t in bench.test(revision, unit, "check")]
         controls.confirm()
@@ -95,66 +104,49 @@ def check_request(request: Request, workshop: Workshop) -> tuple[Trial, ...]:
 def ask(request: Request, workshop: Workshop) -> Question:
     """Looks up the revisions and cases that `request` names. Raises UnknownRevision, CaseError, UsageError."""
     workshop.check_targets(request)
+    supply = Supply.of(request, workshop)
     request, cases = workshop.pin(request)
-    against.refuse(request, cases)
-    revisions = workshop.revisions()
-    good, bad = (meant(text, revisions, workshop) for text in (request.good, request.bad))
+    refuse(request, cases)
+    good, bad = supply.ends(request.good, request.bad)
     if good.id == bad.id:
         raise UsageError(f"--good and --bad are both {good.id}", "Name two different revisions.")
-    old, new = (good, bad) if is_older(good, bad) else (bad, good)
-    return Question(replace(request, good=good.id, bad=bad.id), line(revisions, old, new), revisions, cases)
+    request = replace(request, good=good.id, bad=bad.id)
+    old, new = supply.in_order(good, bad)
+    searched = line(supply.builds, old, new) if good.version else None
+    return Question(request, supply, (good, bad), (old, new), searched, cases)
 
 
-def meant(text: str, revisions: Sequence[Revision], workshop: Workshop) -> Revision:
-    """The revision that `text` names; says which where it is not the name itself. Raises UnknownRevision."""
-    revision = resolve(text, revisions)
-    if revision.id != text:
-        workshop.watcher.say(f"{text} is taken for {revision.id}")
-    return revision
-
-
-def plan(request: Request, workshop: Workshop) -> list[str]:
-    """What `request` would do, line by line; nothing is downloaded or run for it."""
-    question = ask(request, workshop)
-    builds = question.line.main
-    steps = math.ceil(math.log2(len(builds) - 1)) if len(builds) > 2 else 0
-    listed = [f"  {r.id}  {r.date or ''}  {r.title or ''}".rstrip() for r in builds]
-    aside = [f"  {r.id}  (beside main: tried only where it narrows the answer)" for r in question.line.aside]
-    return [
-        f"{len(builds)} published builds on the line from {builds[0].id} to {builds[-1].id}:",
-        *listed,
-        *aside,
-        f"{counted(len(question.cases), 'case')}: {', '.join(case.name for case in question.cases)}",
-        f"at most {steps + 2} builds are needed and {counted(steps, 'test')} to narrow down,"
-        " besides the two ends and re-tests",
-        *_crossings(question),
-    ]
+def refuse(request: Request, cases: Sequence[Case]) -> None:
+    """Raises UsageError where what `request` asks cannot be asked of `cases`."""
+    against.refuse(request, cases)
+    if request.driver == UPSTREAM:
+        refuse_upstream(request, cases)
 
 
 def _run(session: str, question: Question, workshop: Workshop) -> Report:
     begin = time.monotonic()
-    request = question.request
-    good = next(r for r in (question.line.main[0], question.line.main[-1]) if r.id == request.good)
-    bench = bench_of(session, request, question.cases, workshop, good)
-    surroundings = Surroundings(lambda target: workshop.renewed(target, request))
-    controls = Controls(bench, surroundings)
-    targets: tuple[Target, ...] = ()
-    hunts: list[Hunt] = []
+    request, supply = question.request, question.supply
+    hunting = Hunting(question.request, question.cases, supply)
     stopped, reason = None, ""
+    bench = bench_of(session, request, question.cases, supply, question.ends[0])
+    surroundings = Surroundings(lambda target: workshop.renewed(target, request))
+    controls = Controls(bench, surroundings, budget=Budget.of(request))
+    targets: tuple[Target, ...] = ()
     try:
         targets = workshop.targets(request)
         for target in targets:
             surroundings.watch(target)
         for sentence in changed_since(session, targets, workshop.journal):
             bench.remark(sentence)
-        hunts = [
-            Hunt(unit.cell(case), unit, question.line.main, request.bad, request.any_failure)
-            for unit in units(targets, request.backends)
-            for case in question.cases
-        ]
-        run_hunts(hunts, question.line, controls, workshop.watcher)
+        asked = units(targets, request.backends)
+        if question.line is None:
+            hunting.among_commits(question.in_order, asked, bench, controls)
+        else:
+            hunting.among_builds(question.line, asked, bench, controls)
     except KeyboardInterrupt:
         stopped, reason = Result.STOPPED, "interrupted"
+    except OutOfBudget as error:
+        stopped, reason = Result.STOPPED, str(error)
     except DiskFull:
         workshop.journal.finish_session(session, SessionState.STOPPED)
         raise
@@ -164,42 +156,48 @@ def _run(session: str, question: Question, workshop: Workshop) -> Report:
             workshop.forget_adapters(targets)
     targets = tuple(surroundings.now(target) for target in targets)
     around = Circumstances(
-        revisions=question.revisions,
+        revisions=hunting.revisions,
         targets=targets,
-        warnings=tuple(_crossings(question)),
+        warnings=tuple(supply.crossings(question.line.main) if question.line else ()),
         wall_s=time.monotonic() - begin,
         stopped=stopped,
         reason=reason,
+        searched=hunting.searched,
+        proofs=tuple(hunting.proofs),
+        culprit=hunting.culprit,
+        ends=question.in_order,
     )
-    report = make_report([hunt.answer() for hunt in hunts], bench, around)
+    report = make_report(hunting.answers(), bench, around)
     if stopped is None:
         report = second_look(report, request, question.cases, workshop.tolerances, workshop.journal)
     workshop.journal.finish_session(session, STATES.get(report.result, SessionState.FINISHED), report)
     return report
 
 
+def _upstream(supply: Supply) -> Observe:
+    """Runs probes with the test runner of the commit that each artifact was made of."""
+    return upstream_driver(lambda probe: supply.checkout(probe.artifact), supply.workshop.cache / "logs")
+
+
 def bench_of(
-    session: str, request: Request, cases: Sequence[Case], workshop: Workshop, good: Revision | None = None
+    session: str, request: Request, cases: Sequence[Case], supply: Supply, good: Revision | None = None
 ) -> Bench:
-    """The bench on which the session `session` tests `cases` as `request` asks."""
+    """The bench on which the session `session` tests `cases` as `request` asks, with the builds of `supply`."""
+    workshop = supply.workshop
     judging = workshop.judging(request, cases)
+    upstream = request.driver == UPSTREAM
     tools = Tools(
         journal=workshop.journal,
         judge=judging.judge,
-        rules=judging.digest,
+        # What one driver saw is no answer of the other's.
+        rules=f"{judging.digest} {request.driver}" if upstream else judging.digest,
         browsers=workshop.browsers,
-        fetch=workshop.fetch,
-        is_intact=workshop.is_intact,
-        bundle_for=lambda revision, backend: workshop.bundle_for(revision, backend, request.bundle),
+        fetch=supply.fetch,
+        is_intact=supply.is_intact,
+        bundle_for=supply.bundle_for,
         watcher=workshop.watcher,
+        lent=supply.lent,
+        other_parts=supply.other_parts,
+        observe=_upstream(supply) if upstream else run_probe,
     )
     return Bench(session, request, tuple(cases), workshop.smoke(), tools, good, workshop.plan(request))
-
-
-def _crossings(question: Question) -> list[str]:
-    """Where the range changes from one implementation to another, in sentences."""
-    versions = [r.version for r in question.line.main if r.version]
-    found = [
-        text for backend in question.request.backends for text in crossings(versions, backend, question.request.bundle)
-    ]
-    return list(dict.fromkeys(found))

@@ -37,3 +37,8 @@ def after_smoke(smoked: Verdict | None, verdict: Verdict) -> Verdict:
     if smoked.outcome is Outcome.GOOD:
         return verdict
     return Verdict(Outcome.SKIP, f"does not run here: the smoke case is {smoked.outcome}: {smoked.reason}")
+
+
+def parts_do_not_fit(verdict: Verdict, lent: str) -> Verdict:
+    """A verdict of a build that does not run, with the WebAssembly of the published build `lent` in it."""
+    return Verdict(Outcome.SKIP, f"parts do not fit: with the WebAssembly of {lent} it {verdict.reason}")

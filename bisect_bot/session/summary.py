@@ -14,16 +14,20 @@ from bisect_bot.model import (
     Case,
     CellResult,
     Counts,
+    Culprit,
     Direction,
     Outcome,
     Proof,
     Report,
+    Request,
     Result,
     Revision,
     Suspect,
     Target,
     Trial,
 )
+from bisect_bot.reports.rows import ASIDE
+from bisect_bot.reports.values import short_list
 from bisect_bot.search import Conclusion
 from bisect_bot.session.against import source_of
 from bisect_bot.session.bench import Bench
@@ -40,12 +44,18 @@ PRECEDENCE = (
     Result.SAME,
 )
 
+# Cells that a sentence names.
+_CELLS = 5
 PLACES = {"cpu": "the CPU", "gpu": "the GPU", "mixed": "both CPU and GPU"}
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What the report says beside the answers. `reason` tells why a session ended early."""
+    """What the report says beside the answers.
+
+    `reason` tells why a session ended early, `searched` how many revisions and candidates there were to be told apart
+    (None: each tried revision was one). `proofs` and `culprit` are of a boundary between commits.
+    """
 
     revisions: tuple[Revision, ...]
     targets: tuple[Target, ...]
@@ -53,6 +63,10 @@ class Circumstances:
     wall_s: float
     stopped: Result | None = None
     reason: str = ""
+    searched: tuple[int, int] | None = None
+    proofs: tuple[Proof, ...] = ()
+    culprit: Culprit | None = None
+    ends: tuple[Revision, Revision] | None = None
 
 
 def make_report(answers: Sequence[Answer], bench: Bench, around: Circumstances) -> Report:
@@ -60,6 +74,7 @@ def make_report(answers: Sequence[Answer], bench: Bench, around: Circumstances) 
     cells = sorted((cell_result(a, bench.trials) for a in answers), key=lambda c: PRECEDENCE.index(c.result))
     result = around.stopped or (cells[0].result if cells else Result.UNUSABLE)
     tried = {trial.revision for trial in bench.trials} | {r.id for answer in answers for r in answer.line}
+    tried |= {r.id for c in cells if c.boundary for r in (c.boundary.last_old, c.boundary.first_new)}
     revisions = tuple(r for r in around.revisions if r.id in tried)
     return Report(
         session=bench.session,
@@ -68,8 +83,8 @@ def make_report(answers: Sequence[Answer], bench: Bench, around: Circumstances) 
         targets=around.targets,
         revisions=revisions,
         trials=tuple(bench.trials),
-        proofs=tuple(proof for answer in answers if (proof := _proof(answer)) is not None),
-        counts=_counts(bench, len(revisions)),
+        proofs=(*(proof for answer in answers if (proof := _proof(answer)) is not None), *around.proofs),
+        counts=_counts(bench, around.searched or (len(revisions), len(revisions))),
         warnings=(*bench.remarks, *around.warnings, *_warnings(answers, bench)),
         reference=source_of(bench.request) or reference_of(bench.cases),
         environment=(
@@ -81,28 +96,56 @@ def make_report(answers: Sequence[Answer], bench: Bench, around: Circumstances) 
         wall_s=around.wall_s,
         reason=around.reason,
         any_failure=bench.request.any_failure,
+        culprit=around.culprit,
+        ends=around.ends,
     )
 
 
 def cell_result(answer: Answer, trials: Sequence[Trial]) -> CellResult:
     """One cell's answer in the words of the report; a cell without a conclusion was stopped."""
-    conclusion, line = answer.conclusion, answer.line
+    conclusion = answer.conclusion
     if conclusion is None:
-        boundary = _boundary(line, answer.gap)
+        boundary = _boundary(answer, answer.gap)
         direction = _direction(answer, trials) if boundary else None
-        return CellResult(answer.cell, Result.STOPPED, direction, boundary, note="not finished")
+        tested = _tested(answer, answer.gap)
+        return CellResult(answer.cell, Result.STOPPED, direction, boundary, note="not finished", tested=tested)
     sides = (conclusion.last_old, conclusion.first_new)
-    boundary = None if None in sides else _boundary(line, (sides[0] or 0, sides[1] or 0))
+    told = None if None in sides else (sides[0] or 0, sides[1] or 0)
+    boundary = Boundary(*answer.around) if answer.around else _boundary(answer, told)
+    ambiguous = len(answer.suspects) > 1
+    result = Result.RANGE if ambiguous and conclusion.result is Result.FOUND else conclusion.result
     return CellResult(
         cell=answer.cell,
-        result=conclusion.result,
+        result=result,
         direction=_direction(answer, trials) if boundary else None,
         boundary=boundary,
-        suspects=tuple(Suspect((line[i],), chance, skipped) for i, chance, skipped in conclusion.suspects),
+        suspects=_suspects(answer, conclusion),
         signature=next(iter(answer.failures), None),
         confidence=conclusion.confidence,
-        note=conclusion.reason,
+        note=_several(answer) if ambiguous else conclusion.reason,
         also=answer.failures[1:],
+        tested=_tested(answer, told),
+    )
+
+
+def _tested(answer: Answer, sides: tuple[int, int] | None) -> tuple[str, str] | None:
+    """The revisions whose verdicts speak for the two sides, where those are runs of commits."""
+    return (answer.line[sides[0]].id, answer.line[sides[1]].id) if sides and answer.candidates else None
+
+
+def _suspects(answer: Answer, conclusion: Conclusion) -> tuple[Suspect, ...]:
+    """The candidates that may be the first new one; commits that came with one WebAssembly share its probability."""
+    if len(answer.suspects) > 1:
+        share = (conclusion.confidence or 0.0) / len(answer.suspects)
+        return tuple(Suspect((each,), share) for each in answer.suspects)
+    runs = [c.revisions for c in answer.candidates] or [(revision,) for revision in answer.line]
+    return tuple(Suspect(runs[i], chance, skipped) for i, chance, skipped in conclusion.suspects)
+
+
+def _several(answer: Answer) -> str:
+    return (
+        f"the change came with the WebAssembly of another build: any of {len(answer.suspects)} commits may be the one;"
+        " built from source (see: bisect-bot doctor) they could be told apart"
     )
 
 
@@ -131,8 +174,13 @@ def _controls(bench: Bench) -> tuple[tuple[str, str], ...]:
     return (("controls", f"{bench.smoke.name} on {', '.join(builds)}: {runs} run{'s' * (runs != 1)}"),) if runs else ()
 
 
-def _boundary(line: Sequence[Revision], sides: tuple[int, int] | None) -> Boundary | None:
-    return Boundary(line[sides[0]], line[sides[1]]) if sides else None
+def _boundary(answer: Answer, sides: tuple[int, int] | None) -> Boundary | None:
+    """The revisions between which the verdict changes; of runs of commits, the last old and the first new one."""
+    if sides is None:
+        return None
+    if not answer.candidates:
+        return Boundary(answer.line[sides[0]], answer.line[sides[1]])
+    return Boundary(answer.candidates[sides[0]].revisions[-1], answer.candidates[sides[1]].revision)
 
 
 def _direction(answer: Answer, trials: Sequence[Trial]) -> Direction | None:
@@ -158,12 +206,14 @@ def _proof(answer: Answer) -> Proof | None:
     return Proof("retest", conclusion.retests_held, reason, conclusion.retests)
 
 
-def _counts(bench: Bench, revisions: int) -> Counts:
+def _counts(bench: Bench, searched: tuple[int, int]) -> Counts:
     tally = bench.tally
+    revisions, candidates = searched
     return Counts(
         revisions=revisions,
-        candidates=revisions,
+        candidates=candidates,
         builds=tally["builds"],
+        proof_builds=tally["proof_builds"],
         artifacts_reused=tally["artifacts_reused"],
         probes=tally["probes"],
         verdicts_reused=tally["verdicts_reused"],
@@ -187,16 +237,38 @@ def _warnings(answers: Sequence[Answer], bench: Bench) -> list[str]:
             )
         if conclusion and conclusion.result in (Result.FOUND, Result.RANGE):
             found += _moved(answer, bench.trials)
+    found += _stood_in(bench.trials)
     if any(t.adapter and t.adapter.software and t.dispatches for t in bench.trials):
         found.append("WebGPU ran on a software adapter: failures that only a real GPU shows cannot be seen here.")
     found += provider_warnings(bench.trials)
     return list(dict.fromkeys(found))
 
 
+def _stood_in(trials: Sequence[Trial]) -> list[str]:
+    """A sentence for each published build whose WebAssembly stood in: what it means, and what cannot be seen so."""
+    lacking: dict[str, dict[str, None]] = {}
+    revisions: dict[str, dict[str, None]] = {}
+    for trial in trials:
+        if trial.wasm and trial.purpose not in ASIDE:
+            revisions.setdefault(trial.wasm, {})[trial.revision] = None
+            lacking.setdefault(trial.wasm, {}).update(dict.fromkeys(trial.approximate))
+    return [
+        f"The WebAssembly of {version} stood in for that of {', '.join(revisions[version])}:"
+        f" {len(commits)} commits that change C++ cannot be told apart ({_some(list(commits))})."
+        for version, commits in lacking.items()
+        if commits
+    ]
+
+
+def _some(commits: Sequence[str]) -> str:
+    shown = ", ".join(commit[:10] for commit in commits[:8])
+    return shown + (f" and {len(commits) - 8} more" if len(commits) > 8 else "")
+
+
 def _otherwise(answers: Sequence[Answer], bench: Bench) -> list[str]:
-    """A sentence for each end that is not what it was called."""
-    found: list[str] = []
-    expected = {bench.request.good: Outcome.GOOD, bench.request.bad: Outcome.BAD}
+    """A sentence for each way in which an end is not what it was called, with the cells that show it."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    expected = _called(answers, bench.request)
     opposite = {Outcome.GOOD: Outcome.BAD, Outcome.BAD: Outcome.GOOD}
     searched = {} if bench.request.any_failure else {answer.cell: answer.failures for answer in answers}
     for trial in bench.trials:
@@ -205,13 +277,22 @@ def _otherwise(answers: Sequence[Answer], bench: Bench) -> list[str]:
             continue
         failures = searched.get(trial.cell, ())
         if mine is None or not failures or any(mine.same_failure(failure) for failure in failures):
-            found.append(f"{trial.revision} was called {said}, but is {trial.verdict.outcome} for {trial.cell}.")
+            words = (f"{trial.revision} was called {said}, but is {trial.verdict.outcome} for", ".")
         else:
-            found.append(
-                f"{trial.revision} was called {said}, but fails for {trial.cell}, in another way than"
-                f" {bench.request.bad}: choose another good end, or let every failure count with --any-failure."
+            advice = "choose another good end, or let every failure count with --any-failure"
+            words = (
+                f"{trial.revision} was called {said}, but fails for",
+                f", in another way than {bench.request.bad}: {advice}.",
             )
-    return found
+        found.setdefault(words, {})[str(trial.cell)] = None
+    return [f"{begin} {short_list(list(cells), _CELLS)}{end}" for (begin, end), cells in found.items()]
+
+
+def _called(answers: Sequence[Answer], request: Request) -> dict[str, Outcome]:
+    """What the tested ends were called: of commits, the first of the run that an end belongs to is tested for it."""
+    called = {request.good: Outcome.GOOD, request.bad: Outcome.BAD}
+    runs = [run for answer in answers for run in (*answer.candidates[:1], *answer.candidates[-1:])]
+    return called | {run.revision.id: called[r.id] for run in runs for r in run.revisions if r.id in called}
 
 
 def _unsteady(answer: Answer) -> list[str]:

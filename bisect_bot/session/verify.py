@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bisect_bot.errors import CaseError, MachineError, UsageError
-from bisect_bot.history import is_older
 from bisect_bot.model import Case, Outcome, Request, Revision, Signature, Trial
 from bisect_bot.reports.claim import Claim, ClaimedCell
-from bisect_bot.session import against
 from bisect_bot.session.bench import Bench
 from bisect_bot.session.control import Controls
 from bisect_bot.session.journal import SessionState
 from bisect_bot.session.rounds import ask_all, under_control
-from bisect_bot.session.run import bench_of, meant
+from bisect_bot.session.run import bench_of, refuse
+from bisect_bot.session.supply import Supply
 from bisect_bot.session.units import Unit, units
 from bisect_bot.session.watcher import Watcher
 from bisect_bot.session.workshop import Workshop
@@ -82,18 +81,19 @@ def verify(claim: Claim, request: Request, workshop: Workshop) -> Verification:
     cases or revisions are not those of the claim, and MachineError when this machine cannot answer.
     """
     workshop.check_targets(request)
-    everything = workshop.revisions()
-    old, new = (meant(name, everything, workshop) for name in (claim.old, claim.new))
-    if old.id == new.id or is_older(new, old):
+    supply = Supply.of(request, workshop)
+    old, new = supply.ends(claim.old, claim.new)
+    if old.id == new.id or supply.in_order(old, new) != (old, new):
         raise UsageError(f"the report's boundary is no step forward: {old.id} to {new.id}", "Was it changed by hand?")
     request, cases = workshop.pin(replace(request, good=old.id, bad=new.id))
-    against.refuse(request, cases)
+    refuse(request, cases)
     names, notes = match_cases(claim, cases)
     session = workshop.journal.start_session(request)
     state = SessionState.FAILED
     try:
         targets = workshop.targets(request)
-        bench = bench_of(session, request, cases, replace(workshop, watcher=_OnlyNew(workshop.watcher)))
+        quiet = replace(supply, workshop=replace(workshop, watcher=_OnlyNew(workshop.watcher)))
+        bench = bench_of(session, request, cases, quiet)
         controls = under_control(bench, targets, request, workshop)
         _ask(units(targets, request.backends), (old, new), controls)
         state = SessionState.FINISHED

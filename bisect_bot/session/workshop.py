@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from bisect_bot import cases as case_files
 from bisect_bot import paths, scratch
 from bisect_bot.builds import Npm, Store, bundle_for, fetch, listing
+from bisect_bot.builds.in_use import using
 from bisect_bot.errors import BuildUnusable, NoAdapter, NpmError
 from bisect_bot.history import load_ancestry, order_revisions
 from bisect_bot.model import Artifact, Bundle, Case, CaseKind, Plan, Request, Revision, Target
@@ -145,8 +146,8 @@ class Workshop:
     def _target(self, name: str, request: Request) -> Target:
         self.watcher.doing(f"looking for {name}")
         if ":" not in name and name in self.browsers.browsers:
-            find_or_get_browser(name, say=self.watcher.say, ask=self.watcher.ask)
-        browser = locate(name, self.browsers)
+            find_or_get_browser(name, say=self.watcher.say, ask=self.watcher.ask, repo=request.repo)
+        browser = locate(name, self.browsers, request.repo)
         target = self._found(browser, request)
         self.watcher.using(f"{browser.name} {browser.version}", target.adapter)
         return target
@@ -154,7 +155,7 @@ class Workshop:
     def _found(self, browser: Browser, request: Request) -> Target:
         """The target that `browser` is, with all that decided which adapter it gives."""
         target = self._looked_at(browser, request)
-        flags = (*self.browsers.common.args, *(self.browsers.flags_of(target.flags) if target.flags else ()))
+        flags = (*self.browsers.args_of(browser.name), *(self.browsers.flags_of(target.flags) if target.flags else ()))
         return replace(target, chosen_by=(*flags, *gpu_environment()))
 
     def _looked_at(self, browser: Browser, request: Request) -> Target:
@@ -193,7 +194,7 @@ class Workshop:
 
     def _target_key(self, browser: Browser, wish: str, extra: tuple[str, ...]) -> str:
         sets = self.browsers.flag_sets(wish)
-        flags = [*self.browsers.common.args, *(f"{name}: {self.browsers.flags_of(name)}" for name in sets)]
+        flags = [*self.browsers.args_of(browser.name), *(f"{name}: {self.browsers.flags_of(name)}" for name in sets)]
         named = [browser.name, str(browser.executable), browser.version, wish]
         return "\n".join([*named, *driver_signs(), *gpu_environment(), *flags, *extra])
 
@@ -208,7 +209,7 @@ def open_workshop(watcher: Watcher, cache: Path | None = None) -> Iterator[Works
     scratch.sweep()
     scratch.sweep(cache / TEMPORARY)
     tolerances, rules = paths.config_file("tolerances.toml"), paths.config_file("verdicts.toml")
-    with Journal.open(cache / FILE_NAME) as journal:
+    with using(cache), Journal.open(cache / FILE_NAME) as journal:
         yield Workshop(
             cache=cache,
             journal=journal,

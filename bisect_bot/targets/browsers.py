@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pydantic
 
@@ -17,6 +18,8 @@ from bisect_bot import paths
 from bisect_bot.errors import ConfigError, NoBrowser, UsageError
 from bisect_bot.model import Adapter
 from bisect_bot.processes import run
+from bisect_bot.targets import electrons
+from bisect_bot.targets.folders import expanded
 
 VERSION_TIMEOUT_S = 30.0
 SMALL_SHM_BYTES = 512 * 2**20
@@ -40,11 +43,15 @@ class AdapterRules(pydantic.BaseModel, extra="forbid", frozen=True):
 
 
 class Places(pydantic.BaseModel, extra="forbid", frozen=True):
-    """Where one kind of browser may be."""
+    """One kind of browser: what it is called, how it is started, and where it may be."""
 
+    says: str
+    engine: Literal["chromium", "electron"]
     env: str
-    names: tuple[str, ...]
-    places: Mapping[str, tuple[str, ...]]
+    args: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    places: Mapping[str, tuple[str, ...]] = {}
+    channels: Mapping[str, Mapping[str, tuple[str, ...]]] = {}
 
 
 class BrowserConfig(pydantic.BaseModel, extra="forbid", frozen=True):
@@ -55,6 +62,11 @@ class BrowserConfig(pydantic.BaseModel, extra="forbid", frozen=True):
     adapters: AdapterRules
     flags: Mapping[str, Mapping[str, tuple[str, ...]]]
     browsers: Mapping[str, Places]
+    electron: electrons.ElectronPlaces
+
+    def args_of(self, target: str) -> tuple[str, ...]:
+        """The flags that every start of the target of that name has."""
+        return (*self.common.args, *self.browsers[kind_of(target)].args)
 
     def flag_sets(self, wish: str) -> tuple[str, ...]:
         """The names of the flag sets to try for an adapter wish, in order; a regex is any other text."""
@@ -75,6 +87,11 @@ class BrowserConfig(pydantic.BaseModel, extra="forbid", frozen=True):
         if wish in ("hardware", "software"):
             return self.is_software(adapter) == (wish == "software")
         return re.search(wish, words_of(adapter), re.IGNORECASE) is not None
+
+
+def kind_of(target: str) -> str:
+    """The kind of browser (a key of the configuration) that a target's name begins with: the second is `chrome-2`."""
+    return target.partition("-")[0]
 
 
 def words_of(adapter: Adapter) -> str:
@@ -104,42 +121,63 @@ class Browser:
 def find(name: str, config: BrowserConfig | None = None) -> Path | None:
     """The executable of the installed browser `name` (a key of the configuration), or None.
 
-    After the places of the configuration, Playwright's own download of Chromium is looked for.
+    A variable of the environment that names one overrides what is installed.
     """
     config = config or load_config()
-    named = os.environ.get(config.browsers[name].env)
+    kind = config.browsers[name]
+    if kind.engine == "electron":
+        try:
+            return electrons.locate("", config.electron, kind.env, sys.platform)
+        except NoBrowser:
+            return None
+    named = os.environ.get(kind.env)
     if named:
         return Path(named) if Path(named).is_file() else None
     return next(installed(name, config), None)
 
 
 def installed(name: str, config: BrowserConfig) -> Iterator[Path]:
-    """Every executable of the browser `name` that is found, best first, whatever the environment names."""
-    places = config.browsers[name]
-    for candidate in places.names:
-        found = shutil.which(candidate)
-        if found:
-            yield Path(found)
-    for place in places.places.get(sys.platform, ()):
-        path = _expand(place)
-        if path is not None and path.is_file():
-            yield path
-    download = _playwright_download()
+    """Every executable of the browser `name` that is found, best first, whatever the environment names.
+
+    After the places of the configuration, Playwright's own download of Chromium is looked for.
+    """
+    kind = config.browsers[name]
+    if kind.engine == "electron":
+        yield from electrons.installed(config.electron, kind.env, sys.platform)
+        return
+    yield from _present((*kind.names, *kind.places.get(sys.platform, ())))
+    download = _playwright_download() if name == "chrome" else None
     if download is not None:
         yield download
 
 
-def locate(text: str, config: BrowserConfig) -> Browser:
-    """The browser that a `--target` means: `chrome`, or `chrome:/path/to/executable`.
+def _present(places: tuple[str, ...]) -> Iterator[Path]:
+    """Those of `places` (names to be looked up on PATH, or paths) that are there."""
+    for place in places:
+        if re.search(r"[/\\]", place):
+            yield from (path for path in expanded((place,)) if path.is_file())
+        elif found := shutil.which(place):
+            yield Path(found)
 
-    Raises UsageError for an unknown name, NoBrowser when there is none or it does not tell its version.
+
+def locate(text: str, config: BrowserConfig, repo: str | None = None) -> Browser:
+    """The browser that a `--target` means: `chrome`, `chrome:canary`, `chrome:/path/to/executable`, `electron:28`.
+
+    `repo` is a checkout of onnxruntime, which may have an Electron of its own. Raises UsageError for an unknown name,
+    NoBrowser when there is none or it does not tell its version.
     """
-    name, path = check_name(text, config)
-    executable = Path(os.path.expanduser(path)).absolute() if path else find(name, config)  # noqa: PTH111
+    name, wish = check_name(text, config)
+    kind = config.browsers[name]
+    if kind.engine == "electron":
+        executable: Path | None = electrons.locate(wish, config.electron, kind.env, sys.platform, repo)
+    elif wish in kind.channels:
+        executable = next(_present(kind.channels[wish].get(sys.platform, ())), None)
+    else:
+        executable = Path(os.path.expanduser(wish)).absolute() if wish else find(name, config)  # noqa: PTH111
     if executable is None or not executable.is_file():
-        problem = f"no browser at {path}" if path else "no Chrome, Chromium or Edge was found"
-        env = config.browsers[name].env
-        raise NoBrowser(problem, f"Install one, or name its executable: --target {name}:/path, or {env}=/path.")
+        problem = f"no browser at {wish}" if wish else f"no {kind.says} was found"
+        problem = f"{name} is not installed here as {wish}" if wish in kind.channels else problem
+        raise NoBrowser(problem, f"Install one, or name its executable: --target {name}:/path, or {kind.env}=/path.")
     product, version = identify(executable)
     return Browser(name, executable, version, product)
 
@@ -149,12 +187,18 @@ def check_name(text: str, config: BrowserConfig) -> tuple[str, str]:
     name, _, path = text.partition(":")
     if name not in config.browsers:
         known = ", ".join(sorted(config.browsers))
-        raise UsageError(f"unknown target {text!r}", f"Known targets: {known}; {known}:/path/to/executable.")
+        forms = "chrome:/path/to/executable, chrome:canary, electron:28"
+        raise UsageError(f"unknown target {text!r}", f"Known targets: {known}; also as {forms}.")
     return name, path
 
 
 def identify(executable: Path) -> tuple[str, str]:
-    """What a browser calls itself, and its version: `Chromium`, `156.0.8078.114`. Raises NoBrowser if it is silent."""
+    """What a browser calls itself, and its version: `Chromium`, `156.0.8078.114`. Raises NoBrowser if it is silent.
+
+    Electron tells its own version, not that of its Chromium.
+    """
+    if electron := electrons.version_of(executable):
+        return "Electron", electron
     if sys.platform == "win32":
         # There --version opens a window; the version is the name of a folder beside the executable.
         versions = [p.name for p in executable.parent.iterdir() if p.is_dir() and VERSION.fullmatch(p.name)]
@@ -169,12 +213,16 @@ def identify(executable: Path) -> tuple[str, str]:
     if completed.status != 0 or match is None:
         last = (completed.stderr or completed.stdout).strip().splitlines()[-1:]
         raise NoBrowser(f"{executable} --version failed: {''.join(last)}", "Does it start by hand?")
-    return completed.stdout[: match.start()].strip(), match.group()
+    product = completed.stdout[: match.start()].strip()
+    # One with an app of somebody else's around it has no file with its version.
+    return "Electron" if product == "v" else product, match.group()
 
 
-def command_line(config: BrowserConfig, flag_set: str | None, extra: tuple[str, ...]) -> tuple[str, ...]:
-    """All flags for one start: common ones, the flag set's, the user's; list switches merged into one."""
-    flags = [*config.common.args]
+def command_line(
+    config: BrowserConfig, flag_set: str | None, extra: tuple[str, ...], target: str = "chrome"
+) -> tuple[str, ...]:
+    """All flags for one start of `target`: its own, the flag set's, the user's; list switches merged into one."""
+    flags = [*config.args_of(target)]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         flags += config.common.root_args
     if _shm_is_small():
@@ -200,19 +248,6 @@ def merge_lists(flags: tuple[str, ...]) -> tuple[str, ...]:
 def _shm_is_small() -> bool:
     shm = Path("/dev/shm")
     return sys.platform == "linux" and (not shm.is_dir() or shutil.disk_usage(shm).total < SMALL_SHM_BYTES)
-
-
-def _expand(place: str) -> Path | None:
-    missing = False
-
-    def value(match: re.Match[str]) -> str:
-        nonlocal missing
-        found = os.environ.get(match.group(1))
-        missing = missing or not found
-        return found or ""
-
-    text = re.sub(r"\$\{([^}]+)\}", value, place)
-    return None if missing else Path(text)
 
 
 def _playwright_download() -> Path | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Browser as PlaywrightBrowser
 from playwright.async_api import Error as PlaywrightError
@@ -22,19 +22,13 @@ from playwright.async_api import Frame, Page, Playwright, async_playwright
 from bisect_bot import processes
 from bisect_bot.errors import NoBrowser
 from bisect_bot.scratch import Scratch
-
-START_TIMEOUT_S = 60.0
-PLACES = ("TMPDIR", "TMP", "TEMP", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
-POLL_S = 0.02
+from bisect_bot.targets.running import PAGE_DIED, Gpu
+from bisect_bot.targets.starting import POLL_S, START_TIMEOUT_S, first_line, last_words, own_folders, wait_for
 
 
 @dataclass(slots=True)
 class RunningBrowser:
-    """A started browser with one page. `ended` is done when the whole browser is gone, `crashed` when the page is.
-
-    `left` is set when the page shows something else than what was opened last. `pid` is the process
-    that all others of the browser descend from.
-    """
+    """A started browser with one page, as `running.Running` has it. Of its GPU process it does not tell."""
 
     page: Page
     ended: asyncio.Task[int]
@@ -42,6 +36,8 @@ class RunningBrowser:
     left: asyncio.Event
     pid: int
     _playwright: PlaywrightBrowser
+    crash: str = PAGE_DIED
+    versions: Mapping[str, str] = field(default_factory=dict)
     _address: str = ""
 
     async def open(self, url: str) -> None:
@@ -58,15 +54,20 @@ class RunningBrowser:
         if frame == self.page.main_frame and self._address and not frame.url.startswith(self._address):
             self.left.set()
 
-    async def driver_version(self) -> str | None:
-        """Name and version of the GPU driver in use, as the browser tells it; None when it does not."""
-        with contextlib.suppress(PlaywrightError, KeyError, TypeError, IndexError):
+    async def evaluate(self, function: str, argument: object) -> Any:
+        """What the JavaScript function `function` gives in the page for `argument`. Raises NoBrowser."""
+        try:
+            return await self.page.evaluate(function, argument)
+        except PlaywrightError as error:
+            raise NoBrowser(f"the page does not answer: {first_line(str(error))}") from error
+
+    async def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs that the browser lists over CDP; the first is the one that it uses for its windows."""
+        with contextlib.suppress(PlaywrightError, KeyError, TypeError):
             cdp = await self._playwright.new_browser_cdp_session()
             info = await cdp.send("SystemInfo.getInfo")
-            device = info["gpu"]["devices"][0]
-            words = (device.get("driverVendor"), device.get("driverVersion"))
-            return " ".join(str(w) for w in words if w) or None
-        return None
+            return tuple(_gpu(device) for device in info["gpu"]["devices"])
+        return ()
 
 
 @contextlib.asynccontextmanager
@@ -95,15 +96,14 @@ async def launch(
     profile.mkdir()
     log = profile.with_suffix(".log")
     argv = [str(executable), *flags, f"--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank"]
-    # Chromium and the libraries it loads write to these places too, and leave it there when killed: give them ours.
-    env = {**os.environ, **dict.fromkeys(PLACES, str(folder.path))}
+    env = {**os.environ, **own_folders(folder.path)}
     with log.open("wb") as sink:
         try:
             process = processes.start(argv, env=env, output=sink.fileno())
         except OSError as error:
             raise NoBrowser(f"{executable} does not start: {error}") from error
     folder.adopt(process.pid)
-    ended = asyncio.create_task(_wait(process))
+    ended = asyncio.create_task(wait_for(process))
     browser: PlaywrightBrowser | None = None
     try:
         endpoint = await _endpoint(profile, log, ended)
@@ -130,11 +130,6 @@ async def launch(
                 await browser.close()
 
 
-def first_line(text: str) -> str:
-    """The first line of `text` that says something."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), text)
-
-
 async def _start_driver(folder: Scratch) -> Playwright:
     before = os.environ.get("TMPDIR")
     os.environ["TMPDIR"] = str(folder.path)  # Playwright gives its driver our environment, and no other can be named
@@ -150,12 +145,6 @@ async def _start_driver(folder: Scratch) -> Playwright:
             os.environ["TMPDIR"] = before
 
 
-async def _wait(process: subprocess.Popen[bytes]) -> int:
-    while (status := process.poll()) is None:
-        await asyncio.sleep(POLL_S)
-    return status
-
-
 async def _endpoint(profile: Path, log: Path, ended: asyncio.Task[int]) -> str:
     """The address of the browser's debugger, which it writes into its profile when it is ready."""
     port_file = profile / "DevToolsActivePort"
@@ -166,11 +155,14 @@ async def _endpoint(profile: Path, log: Path, ended: asyncio.Task[int]) -> str:
             if len(lines) == 2:
                 return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
         if ended.done():
-            raise NoBrowser(f"the browser ended at once (status {ended.result()}): {_last_words(log)}")
+            raise NoBrowser(f"the browser ended at once (status {ended.result()}): {last_words(log)}")
         await asyncio.sleep(POLL_S)
-    raise NoBrowser(f"the browser was not ready after {START_TIMEOUT_S:.0f} s: {_last_words(log)}")
+    raise NoBrowser(f"the browser was not ready after {START_TIMEOUT_S:.0f} s: {last_words(log)}")
 
 
-def _last_words(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+def _gpu(device: dict[str, Any]) -> Gpu:
+    """One entry of `gpu.devices`; the words are empty on some systems, and numbers stand for them."""
+    numbers = f"vendor 0x{int(device.get('vendorId') or 0):04x}, device 0x{int(device.get('deviceId') or 0):04x}"
+    names = [str(device.get(key) or "") for key in ("vendorString", "deviceString")]
+    words = [str(device.get(key) or "") for key in ("driverVendor", "driverVersion")]
+    return Gpu(" ".join(filter(None, names)) or numbers, " ".join(filter(None, words)))

@@ -19,6 +19,8 @@ from bisect_bot.processes import run
 from bisect_bot.targets import browsers
 
 COMMAND_TIMEOUT_S = 1200.0
+# The one that the ways bring; whoever asks for another one has it.
+BROUGHT = "chrome"
 
 Find = Callable[[], Path | None]
 Ask = Callable[[str], bool]
@@ -103,14 +105,18 @@ def find_or_get_browser(
     machine: Machine | None = None,
     ask: Ask | None = None,
     say: Say = bootstrap.say,
+    repo: str | None = None,
 ) -> Path:
     """The executable of the browser `name`; when there is none, gets one, and checks that it starts.
 
     Ways that change the system are first put to `ask` (default: the person at the terminal, if there is one and
     CI is not `true`; else the answer is yes). `say` is told each step. `find` looks for the browser (default:
-    `browsers.find`). Raises NoBrowser, with what to type, when no way works, or when the
+    `browsers.find`). Of other browsers than Chrome none is got; `repo` is a checkout that may have an Electron.
+    Raises NoBrowser, with what to type, when no way works, or when the
     environment names a browser that is not there.
     """
+    if name != BROUGHT:
+        return browsers.locate(name, browsers.load_config(), repo).executable
     if find is None:
         _require_named_file(name)
     find = find or (lambda: browsers.find(name))

@@ -60,6 +60,10 @@ _VIOLENT = {
 }
 
 
+GPU_PROCESS_DIED = "the GPU process died"
+"""How the probe begins to say that of a crash it was not the page's own process that died."""
+
+
 def judge(
     observation: Observation,
     case: Case,
@@ -204,6 +208,9 @@ def _ended(seen: _Seen, at: Moment) -> Verdict:
     observation = seen.observation
     if observation.ending in _VIOLENT:
         kind, message, reason = _VIOLENT[observation.ending]
+        told = one_line(observation.errors[0].message) if observation.errors else ""
+        if told.startswith(GPU_PROCESS_DIED):
+            message, reason = "crash of the GPU process", told
         return seen.bad(kind, message, f"{until(at, message)}{reason}", at)
     return _error(seen, observation.errors[0], at)
 

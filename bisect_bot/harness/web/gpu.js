@@ -7,6 +7,9 @@
   // are alive; devices: those that were not lost.
   const seen = { dispatches: 0, errors: [], devices: new Set(), adapterInfo: null, sessions: 0 };
 
+  // What the browser gives to whoever asks for it, once it is taken below.
+  let requestAdapter = null;
+
   // What waits for a device that was lost may wait for ever: so long it is given to fail by itself.
   const GRACE_MS = 3000;
   let abandon = null;
@@ -52,7 +55,7 @@
 
     // Builds differ in the power that they ask for, and a machine with two GPUs would answer each with another one: all
     // get the adapter that the browser gives to whoever asks for none.
-    const requestAdapter = GPU.prototype.requestAdapter;
+    requestAdapter = GPU.prototype.requestAdapter;
     GPU.prototype.requestAdapter = function (options) {
       return requestAdapter.call(this, { ...options, powerPreference: undefined });
     };
@@ -104,6 +107,16 @@
         await new Promise((resolve) => setTimeout(resolve, 300));
       }
       return null;
+    },
+
+    // The adapters that a page gets which asks for little or for much power: null where there is none.
+    async adaptersByPower() {
+      const found = {};
+      for (const powerPreference of ['low-power', 'high-performance']) {
+        const adapter = await requestAdapter.call(navigator.gpu, { powerPreference });
+        found[powerPreference] = adapter && (await infoOf(adapter));
+      }
+      return found;
     },
 
     // Errors arrive on the queue's own time: waits until all submitted work was answered for.

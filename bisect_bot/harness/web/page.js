@@ -40,6 +40,11 @@
   window.addEventListener('unhandledrejection', (event) => {
     consoleLines.push(`unhandled rejection: ${messageOf(event.reason)}`.slice(0, CONSOLE_LINE));
   });
+  // A script that a browser cannot parse is loaded all the same, as its `load` event has it.
+  let uncaught = [];
+  window.addEventListener('error', (event) => {
+    uncaught.push(String(event.message).slice(0, CONSOLE_LINE));
+  });
 
   // Keeps what `placementLines` says since line `begin` of a session of the case's own model, once where several say
   // the same: those of a large model would fill the list.
@@ -98,6 +103,7 @@
   let ort = null;
 
   async function loadBundle(bundle) {
+    uncaught = [];
     if (bundle.loader === 'module') {
       // import() is newer than ES2019: hidden from parsers that do not know it.
       const namespace = await new Function('url', 'return import(url)')(new URL(bundle.url, location.href).href);
@@ -113,7 +119,8 @@
       ort = window.ort;
     }
     if (!ort || !ort.InferenceSession) {
-      throw new Error(`${bundle.url} loaded, but gives no InferenceSession`);
+      const why = uncaught.length > 0 ? `: ${uncaught[0]}` : '';
+      throw new Error(`${bundle.url} loaded, but gives no InferenceSession${why}`);
     }
     if (bundle.wasm_paths) {
       ort.env.wasm.wasmPaths = new URL(bundle.wasm_paths, location.href).href;

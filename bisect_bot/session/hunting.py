@@ -1,0 +1,136 @@
+"""One session's searches, in their order: among published builds, then among the commits between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bisect_bot.errors import BuildUnusable, UsageError
+from bisect_bot.history import Line
+from bisect_bot.history.culprit import culprit
+from bisect_bot.model import Case, Cell, Culprit, Outcome, Proof, Request, Result, Revision
+from bisect_bot.session.bench import Bench
+from bisect_bot.session.commit_builds import CommitBuilds
+from bisect_bot.session.commit_search import Asked, Sought, prepare
+from bisect_bot.session.control import Controls
+from bisect_bot.session.loop import Answer, Hunt, run_hunts
+from bisect_bot.session.proving import prove_all
+from bisect_bot.session.supply import AUTO, Supply
+from bisect_bot.session.units import Unit
+
+_CHANGED = (Result.FOUND, Result.RANGE)
+_NOWHERE = Line((), ())
+
+
+@dataclass(slots=True)
+class Hunting:
+    """The searches of one session and what they have brought so far.
+
+    `searched` counts the revisions and the candidates that were to be told apart, `revisions` are all that a report
+    may name, in the order of history.
+    """
+
+    request: Request
+    cases: Sequence[Case]
+    supply: Supply
+    searched: tuple[int, int] = (0, 0)
+    revisions: tuple[Revision, ...] = ()
+    proofs: list[Proof] = field(default_factory=list)
+    culprit: Culprit | None = None
+    _hunts: list[Hunt] = field(default_factory=list)
+    _sought: dict[Cell, Sought] = field(default_factory=dict)
+
+    def answers(self) -> list[Answer]:
+        """What is known of each cell by now: of its commits where they show the change, else of its builds."""
+        return [self._answer(hunt) for hunt in self._hunts]
+
+    def _answer(self, hunt: Hunt) -> Answer:
+        sought = self._sought.get(hunt.cell)
+        if sought is None:
+            return hunt.answer()
+        answer = sought.answer()
+        return answer if self._is_told(answer) or hunt.main[0].version is None else hunt.answer()
+
+    @staticmethod
+    def _is_told(answer: Answer) -> bool:
+        return answer.conclusion is not None and answer.conclusion.result in _CHANGED
+
+    def among_builds(self, line: Line, asked: Sequence[Unit], bench: Bench, controls: Controls) -> None:
+        """Searches the published builds of `line`, and goes on among commits where a clone was named."""
+        self.revisions = self.supply.builds
+        self._hunts = self._hunts_on(line.main, asked, self.request.bad)
+        run_hunts(self._hunts, line, controls, bench.tools.watcher)
+        tried = {trial.revision for trial in bench.trials} | {r.id for hunt in self._hunts for r in hunt.line}
+        self.searched = (len(tried), len(tried))
+        if self.request.source == AUTO and self.supply.has_clone:
+            self._hand_off(bench, controls)
+
+    def among_commits(
+        self, ends: tuple[Revision, Revision], asked: Sequence[Unit], bench: Bench, controls: Controls
+    ) -> None:
+        """Searches the commits between the older and the newer of `ends`."""
+        old, new = ends
+        builds = self.supply.open_ground(old, new)
+        self._hunts = self._hunts_on((old, new), asked, self.request.bad)
+        cells = [Asked(hunt.cell, hunt.unit, new_is_bad=new.id == self.request.bad) for hunt in self._hunts]
+        self._search(cells, builds, bench, controls)
+
+    def _hunts_on(self, line: tuple[Revision, ...], asked: Sequence[Unit], bad: str) -> list[Hunt]:
+        any_failure = self.request.any_failure
+        return [Hunt(unit.cell(case), unit, line, bad, any_failure) for unit in asked for case in self.cases]
+
+    def _hand_off(self, bench: Bench, controls: Controls) -> None:
+        """Goes on among the commits between the two builds that bracket each change."""
+        for pair, hunts in self._brackets().items():
+            try:
+                old, new = (self.supply.commit_of(revision) for revision in pair)
+                builds = self.supply.open_ground(old, new)
+            except (UsageError, BuildUnusable) as error:
+                bench.remark(f"The commits between {pair[0].id} and {pair[1].id} were not searched: {error}")
+                continue
+            cells = [Asked(hunt.cell, hunt.unit, new_is_bad=_ends_bad(hunt, pair[1])) for hunt in hunts]
+            self._search(cells, builds, bench, controls)
+
+    def _brackets(self) -> dict[tuple[Revision, Revision], list[Hunt]]:
+        """The hunts by the two published builds between which their verdict changes."""
+        found: dict[tuple[Revision, Revision], list[Hunt]] = {}
+        for hunt in self._hunts:
+            answer = hunt.answer()
+            conclusion = answer.conclusion
+            if conclusion is None or conclusion.result not in _CHANGED:
+                continue
+            assert conclusion.last_old is not None and conclusion.first_new is not None, "a change has two sides"
+            pair = (answer.line[conclusion.last_old], answer.line[conclusion.first_new])
+            found.setdefault(pair, []).append(hunt)
+        return found
+
+    def _search(self, cells: Sequence[Asked], builds: CommitBuilds, bench: Bench, controls: Controls) -> None:
+        ground = builds.ground
+        commits = [commit.revision for commit in ground.commits]
+        self.revisions = (*self.revisions, *(c for c in commits if c not in self.revisions))
+        between = ground.end - ground.begin + 1
+        self.searched = (self.searched[0] + between, self.searched[1] + len(ground.candidates()))
+        sought = prepare(cells, builds, bench, controls)
+        self._sought |= {each.cell: each for each in sought}
+        run_hunts([each.hunt for each in sought if each.hunt], _NOWHERE, controls, bench.tools.watcher)
+        for hunt in self._hunts:
+            each = self._sought.get(hunt.cell)
+            if each in sought and hunt.main[0].version is not None and not self._is_told(each.answer()):
+                bench.remark(_lost(each.answer()))
+        self.proofs += prove_all(sought, bench, controls)
+        named = next((found for each in sought if (found := each.culprit()) is not None), None)
+        if self.culprit is None and named is not None:
+            self.culprit = culprit(self.supply.clone.git, named.commit or "")
+
+
+def _ends_bad(hunt: Hunt, new: Revision) -> bool:
+    told = [t.verdict.outcome for t in hunt.trials if t.revision == new.id]
+    return Outcome.BAD in told
+
+
+def _lost(answer: Answer) -> str:
+    why = answer.conclusion.reason if answer.conclusion else "not finished"
+    return (
+        f"{answer.cell}: built from their commits, the two builds do not show the change that they show as published"
+        f" ({why}): the answer is that of the published builds."
+    )

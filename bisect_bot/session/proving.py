@@ -1,0 +1,76 @@
+"""Proves answers among commits: builds and tests an end of the range with the culprit taken back or applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bisect_bot.errors import BuildUnusable
+from bisect_bot.model import Artifact, Direction, Outcome, Proof, Revision
+from bisect_bot.session.bench import Bench
+from bisect_bot.session.commit_search import Sought
+from bisect_bot.session.control import Controls
+from bisect_bot.session.ground import JS
+from bisect_bot.session.loop import about
+from bisect_bot.session.proofs import Changed, Claim, is_pick, prove
+
+PURPOSE = "proof"
+
+
+@dataclass(frozen=True, slots=True)
+class _OnBench:
+    """Builds and tests variants for the cell of one search."""
+
+    sought: Sought
+    bench: Bench
+    controls: Controls
+
+    def artifact_of(self, revision: Revision) -> Artifact:
+        """The artifact of a variant. Raises BuildUnusable, MachineError."""
+        same = self._same_inputs(revision)
+        if same is not None:
+            raise BuildUnusable(f"it has the very inputs of {same.id}, which was tested")
+        return self.bench.artifact(revision)
+
+    def _same_inputs(self, revision: Revision) -> Revision | None:
+        """The neighbour of the culprit whose JavaScript a variant has: no other commit lies between it and its end."""
+        ground, culprit = self.sought.builds.ground, self.sought.culprit()
+        assert culprit is not None, "a culprit is proved"
+        place, end = ground.place_of(culprit.commit or ""), ground.place_of(revision.commit or "")
+        picked = is_pick(revision)
+        neighbour, result = (place - 1, place) if picked else (place, place - 1)
+        keys = ground.commits[end].key(JS), ground.commits[neighbour].key(JS)
+        return ground.commits[result].revision if keys[0] == keys[1] else None
+
+    def outcomes(self, revision: Revision) -> Sequence[Outcome]:
+        """What one test of a variant says of the failure that was searched for. Raises MachineError."""
+        hunt = self.sought.hunt
+        assert hunt is not None, "what was found was searched for"
+        trials = self.controls.test(revision, hunt.unit, PURPOSE)
+        self.controls.confirm()
+        return [about(trial.verdict, hunt.failures) for trial in trials if trial.cell == hunt.cell]
+
+
+def prove_all(sought: Sequence[Sought], bench: Bench, controls: Controls) -> list[Proof]:
+    """A proof for each culprit that was found, by the first cell that names it. Raises DiskFull, JournalError."""
+    found: dict[str, Proof] = {}
+    tested = {trial.artifact: trial.revision for trial in bench.trials if trial.artifact and trial.purpose != PURPOSE}
+    for each in sought:
+        claim = _claim(each)
+        if claim is not None and claim.culprit.id not in found:
+            bench.tools.watcher.doing(f"{PURPOSE}: {claim.culprit.id}")
+            found[claim.culprit.id] = prove(claim, tested, _OnBench(each, bench, controls))
+    return list(found.values())
+
+
+def _claim(each: Sought) -> Claim | None:
+    """What the search for one cell claims, where it names one commit."""
+    culprit = each.culprit()
+    answer = each.answer()
+    if culprit is None or answer.conclusion is None or answer.conclusion.old is None:
+        return None
+    ground = each.builds.ground
+    place = ground.place_of(culprit.commit or "")
+    direction = Direction.REGRESSION if answer.conclusion.old is Outcome.GOOD else Direction.FIX
+    old, new = ground.commits[ground.begin].revision, ground.commits[ground.end].revision
+    return Claim(direction, old, new, culprit, Changed(js=ground.changes_js(place), wasm=ground.changes_wasm(place)))
