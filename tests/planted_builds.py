@@ -38,8 +38,9 @@ from bisect_bot.model import (
     Trial,
 )
 from bisect_bot.probes import Probe, run_probe
-from bisect_bot.session.bench import Bench, Tools
+from bisect_bot.session.bench import Bench
 from bisect_bot.session.journal import Journal
+from bisect_bot.session.tools import Tools
 from bisect_bot.session.watcher import Silent
 from bisect_bot.targets.browsers import BrowserConfig, load_config
 from bisect_bot.verdicts import judge, load_rules, load_tolerances

@@ -19,8 +19,9 @@ from bisect_bot.builds import Npm, bundle_for, fetch
 from bisect_bot.cases import Making, load, smoke
 from bisect_bot.model import Artifact, Case, Demands, Failure, Plan, Request, Revision, Signature, Target, Trial
 from bisect_bot.probes import choose_target
-from bisect_bot.session.bench import Bench, Tools
+from bisect_bot.session.bench import Bench
 from bisect_bot.session.journal import Journal
+from bisect_bot.session.tools import Tools
 from bisect_bot.session.units import Unit
 from bisect_bot.session.watcher import Silent
 from bisect_bot.targets.browsers import load_config, locate

@@ -10,19 +10,26 @@ import git
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from bisect_bot.model import Boundary, CellResult, Direction, Report, Result, Revision
+from bisect_bot.history.bisect_log import read_bisect_log
+from bisect_bot.model import Boundary, CellResult, Direction, Report, Result, Revision, Suspect
 from bisect_bot.reports.gitlog import to_gitlog
 from tests.test_reports_samples import POOL, SAMPLES, found_regression, history, hostile
 
 LENGTH = 6
+_AUTHOR = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
 @pytest.fixture
 def repo(tmp_path: Path) -> git.Repo:
     """A repository with six commits in a row."""
-    made = git.Repo.init(tmp_path / "repo")
+    return repository(tmp_path, LENGTH)
+
+
+def repository(folder: Path, length: int) -> git.Repo:
+    """A repository with `length` commits in a row."""
+    made = git.Repo.init(folder / "repo")
     author = git.Actor("A", "a@example.org")
-    for number in range(LENGTH):
+    for number in range(length):
         made.index.commit(f"commit {number}", author=author, committer=author)
     return made
 
@@ -48,7 +55,9 @@ def replay(repo: git.Repo, report: Report, tmp_path: Path) -> str:
     """What `git bisect log` says after replaying the log of `report`."""
     log = tmp_path / "bisect.log"
     log.write_text(to_gitlog(report), encoding="utf-8")
-    repo.git.bisect("replay", str(log))
+    # Where only skipped commits are left, git says which and ends with 2.
+    status, _, _ = repo.git.bisect("replay", str(log), with_extended_output=True, with_exceptions=False)
+    assert status == (2 if report.result is Result.RANGE else 0)
     told: str = repo.git.bisect("log")
     return told
 
@@ -71,7 +80,7 @@ def test_git_replays_the_log_of_a_regression_and_names_the_same_commit(
 def test_git_replays_the_log_of_a_fix_under_terms_that_it_accepts(repo: git.Repo, tmp_path: Path) -> None:
     report = report_of(repo, "b-bg-g", (2, 3), Direction.FIX)
     log = replay(repo, report, tmp_path)
-    assert commands(log)[0] == "git bisect start '--term-old=broken' '--term-new=fixed'"
+    assert commands(log)[0] == "git bisect start '--term-old=broken' '--term-new=fixed' '--first-parent'"
     assert f"# first fixed commit: [{report.revisions[3].id}] commit 3" in log
     assert commands(log) == commands(to_gitlog(report))
 
@@ -82,6 +91,17 @@ def test_git_replays_a_history_whose_verdict_changes_more_than_once(repo: git.Re
     assert f"# first bad commit: [{report.revisions[3].id}]" in replay(repo, report, tmp_path)
 
 
+@pytest.mark.parametrize(("direction", "letters"), [(Direction.REGRESSION, "gsgb-b"), (Direction.FIX, "b-bg-g")])
+def test_our_own_log_can_be_gone_on_with(repo: git.Repo, direction: Direction, letters: str) -> None:
+    report = report_of(repo, letters, (2, 3), direction)
+    read = read_bisect_log(to_gitlog(report))
+    words = {"g": "good", "b": "bad", "s": "skip"}
+    told = {r.commit: words[letter] for r, letter in zip(report.revisions, letters, strict=True) if letter in words}
+    assert dict(read.verdicts()) == told
+    old, new = report.revisions[0].commit, report.revisions[-1].commit
+    assert read.ends() == ((old, new) if direction is Direction.REGRESSION else (new, old))
+
+
 def test_a_title_cannot_add_a_command(repo: git.Repo, tmp_path: Path) -> None:
     report = report_of(repo, "g-gb-b", (2, 3), Direction.REGRESSION)
     evil = tuple(replace(r, title=f"x\ngit bisect good {report.revisions[5].id}\r") for r in report.revisions)
@@ -89,6 +109,55 @@ def test_a_title_cannot_add_a_command(repo: git.Repo, tmp_path: Path) -> None:
     assert commands(to_gitlog(forged)) == commands(to_gitlog(report))
     assert len(commands(to_gitlog(hostile()))) == len({*commands(to_gitlog(hostile()))})
     assert f"# first bad commit: [{report.revisions[3].id}]" in replay(repo, forged, tmp_path)
+
+
+def runs_of(repo: git.Repo, letters: str, pair: tuple[int, int], direction: Direction, *, skipped: int = 0) -> Report:
+    """A search among the runs of two commits each of `repo`, of which the first was tested for both."""
+    made = report_of(repo, "".join(f"{letter}-" for letter in letters), (2 * pair[0] + 1, 2 * pair[1]), direction)
+    between = [made.revisions[2 * run : 2 * run + 2] for run in range(pair[0] + 1, pair[1])]
+    suspects = tuple(Suspect(run, 0.5, skipped=True) for run in between)
+    tested = (made.revisions[2 * pair[0]].id, made.revisions[2 * pair[1]].id)
+    result = Result.RANGE if skipped else Result.FOUND
+    assert len(between) == skipped
+    answer = replace(made.cells[0], result=result, tested=tested, suspects=suspects)
+    return replace(made, result=result, cells=(answer,))
+
+
+@pytest.mark.parametrize(
+    ("direction", "letters", "term"), [(Direction.REGRESSION, "gsgb", "bad"), (Direction.FIX, "b-bg", "fixed")]
+)
+def test_git_names_the_commit_that_a_search_among_runs_of_commits_found(
+    tmp_path: Path, direction: Direction, letters: str, term: str
+) -> None:
+    repo = repository(tmp_path, 8)
+    report = runs_of(repo, letters, (2, 3), direction)
+    log = to_gitlog(report)
+    assert f"(the same artifact as {report.revisions[4].id})" in log
+    assert f"# first {term} commit: [{report.revisions[6].id}] commit 6" in replay(repo, report, tmp_path)
+
+
+def test_git_comes_to_the_same_range_where_runs_of_commits_were_skipped(tmp_path: Path) -> None:
+    repo = repository(tmp_path, 8)
+    report = runs_of(repo, "g-sb", (1, 3), Direction.REGRESSION, skipped=1)
+    told = replay(repo, report, tmp_path)
+    assert "# only skipped commits left to test" in told
+    possible = [text.split("[")[1][:40] for text in told.splitlines() if text.startswith("# possible first bad")]
+    assert sorted(possible) == sorted(revision.id for revision in report.revisions[4:7])
+
+
+def test_git_does_not_look_for_what_came_with_a_merge_beyond_it(tmp_path: Path) -> None:
+    repo = repository(tmp_path, 2)
+    repo.git.checkout("-b", "aside")
+    author = git.Actor("A", "a@example.org")
+    for number in range(4):
+        repo.index.commit(f"aside {number}", author=author, committer=author)
+    repo.git.checkout("-")
+    repo.git.merge("--no-ff", "-m", "merge", "aside", env=_AUTHOR)
+    merge = repo.head.commit
+    line = tuple(Revision(c.hexsha, None, c.hexsha, None, str(c.summary), True) for c in (merge.parents[0], merge))
+    answer = CellResult(POOL, Result.FOUND, Direction.REGRESSION, Boundary(*line))
+    report = replace(found_regression(), cells=(answer,), revisions=line, trials=history(POOL, "gb", line))
+    assert f"# first bad commit: [{merge.hexsha}] merge" in replay(repo, report, tmp_path)
 
 
 def test_builds_that_git_cannot_place_are_comments() -> None:

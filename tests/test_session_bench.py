@@ -27,9 +27,10 @@ from bisect_bot.model import (
     Verdict,
 )
 from bisect_bot.probes import Probe, plain_target
-from bisect_bot.session.bench import Bench, Tools
+from bisect_bot.session.bench import Bench
 from bisect_bot.session.journal import Journal
 from bisect_bot.session.smoke import after_smoke
+from bisect_bot.session.tools import Tools
 from bisect_bot.session.units import Unit
 from bisect_bot.session.violence import if_repeated, violence_of
 from bisect_bot.session.watcher import Silent

@@ -22,10 +22,11 @@ from bisect_bot.model import (
     Trial,
     Verdict,
 )
-from bisect_bot.session.bench import Bench, Tools
+from bisect_bot.session.bench import Bench
 from bisect_bot.session.journal import Journal
 from bisect_bot.session.loop import Hunt, run_hunts
 from bisect_bot.session.summary import Circumstances, make_report
+from bisect_bot.session.tools import Tools
 from bisect_bot.session.units import Unit
 from bisect_bot.session.watcher import Silent
 from bisect_bot.targets.browsers import load_config

@@ -15,8 +15,9 @@ import pytest
 from bisect_bot.cli.verify import _require_files, claimed_options, verify_report
 from bisect_bot.errors import CaseError, UsageError
 from bisect_bot.model import Case, Cell, Failure, Outcome, Signature, Trial, Verdict
-from bisect_bot.reports.claim import MAX_BYTES, Claim, ClaimedCell, read_claim
+from bisect_bot.reports.claim import Claim, ClaimedCell, read_claim
 from bisect_bot.reports.json_report import to_json
+from bisect_bot.reports.reading import MAX_BYTES
 from bisect_bot.session.verify import Answer, compare, match_cases, worst
 from tests.command import Shell
 from tests.test_reports_samples import HOSTILE, SAMPLES, found_regression

@@ -14,7 +14,21 @@ import typer
 from rich.text import Text
 
 from bisect_bot import __version__, bootstrap
-from bisect_bot.cli import cache, check, demo, doctor, matrix, minimise, report, resume, run, sessions, verify, versions
+from bisect_bot.cli import (
+    cache,
+    check,
+    demo,
+    doctor,
+    matrix,
+    merge,
+    minimise,
+    report,
+    resume,
+    run,
+    sessions,
+    verify,
+    versions,
+)
 from bisect_bot.cli.console import PatientConsole
 from bisect_bot.errors import BisectBotError, CheckExit, Exit
 from bisect_bot.reports.escaping import line
@@ -24,6 +38,7 @@ COMMANDS = {
     "run": run,
     "check": check,
     "matrix": matrix,
+    "merge": merge,
     "verify": verify,
     "minimise": minimise,
     "resume": resume,

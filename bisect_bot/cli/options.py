@@ -358,6 +358,8 @@ def command_of(request: Request, command: str = "run") -> str:
         ("--against", request.against, default.against),
         ("--require-provider", request.require_provider, default.require_provider),
         ("--confidence", request.confidence, default.confidence),
+        ("--flaky", request.rarest, default.rarest),
+        ("--replay", request.replay_file, default.replay_file),
         ("--budget", request.budget_s, default.budget_s),
         ("--max-builds", request.max_builds, default.max_builds),
         ("--max-probes", request.max_probes, default.max_probes),

@@ -59,7 +59,9 @@ class Request:
     each case is run by; `against` says what outputs are compared with. A `matrix` names `revisions` instead of two
     ends. `source` says among what is searched (`auto`, `published`, `commits`), `wasm` where commits get their
     WebAssembly (`auto`, `build`, or the version of a published build), `driver` what runs the cases. A search goes on
-    until `confidence` is reached or a limit is (`budget_s` to `max_probes`; 0: none).
+    until `confidence` is reached or a limit is (`budget_s` to `max_probes`; 0: none); `rarest` is the lowest rate at
+    which the case may fail where it is bad. `replay` are the verdicts of a `git bisect log` (commit; good, bad or skip,
+    also old or new before it was looked up), `replay_file` is where that log was.
     """
 
     good: str
@@ -99,9 +101,12 @@ class Request:
     wasm: str = "auto"
     driver: str = "harness"
     confidence: float = 0.95
+    rarest: float = 1.0
     budget_s: float = 0.0
     max_builds: int = 0
     max_probes: int = 0
+    replay: tuple[tuple[str, str], ...] = ()
+    replay_file: str = ""
 
 
 # --- reports ------------------------------------------------------------------------------------

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from bisect_bot.errors import UsageError
 from bisect_bot.model import Failure, Outcome, Result, Signature
-from bisect_bot.reports.escaping import line, shorten
+from bisect_bot.reports.reading import Name, case_digests, read_report
 
-# Tables of many cases make reports of some megabytes.
-MAX_BYTES = 32 * 2**20
 MAX_CELLS = 10_000
 
-Name = Annotated[str, Field(min_length=1, max_length=300)]
-_DIGEST = re.compile(r"\bsha256 ([0-9a-f]{16})$")
 _WHY_NOT = {
     Result.RANGE: "it is narrowed to a range only: there is no boundary to test again",
     Result.SAME: "its two ends do not differ: there is no boundary",
@@ -94,7 +89,7 @@ def read_claim(path: Path) -> Claim:
 
     Raises UsageError when it cannot be read, is too large, is no report of schema 1, or names no boundary.
     """
-    report = _parse(_read(path), path)
+    report = read_report(_Report, path)
     if report.result in _WHY_NOT:
         raise UsageError(f"{path} names no boundary: {_WHY_NOT[report.result]}", "Name the report.json of a `run`.")
     boundary = report.boundary
@@ -107,34 +102,10 @@ def read_claim(path: Path) -> Claim:
         old=boundary.last_old.version or boundary.last_old.id,
         new=boundary.first_new.version or boundary.first_new.id,
         cells=cells,
-        digests=_digests(report.environment),
+        digests=case_digests(report.environment),
         others=len(report.cases) - len(cells),
         reproduce=report.reproduce,
     )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        if not path.is_file():
-            raise UsageError(f"there is no file {path}", "Name a report.json.")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "Name a report.json.") from error
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{path} has more than {MAX_BYTES >> 20} MiB: no report has", "Name a report.json.")
-    return data
-
-
-def _parse(data: bytes, path: Path) -> _Report:
-    try:
-        # pydantic's own parser limits how deep it nests and how long its numbers are.
-        return _Report.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]).removesuffix("schema_")
-        told = shorten(line(f"{where}: {first['msg']}" if where else first["msg"]), 300)
-        raise UsageError(f"{path} is no report of schema 1: {told}", "Name a report.json of bisect-bot.") from error
 
 
 def _claimed(cell: _Cell) -> ClaimedCell:
@@ -143,12 +114,3 @@ def _claimed(cell: _Cell) -> ClaimedCell:
     return ClaimedCell(
         cell.name, cell.backend, *sides, Signature(said.kind, cell.name, said.message, said.when) if said else None
     )
-
-
-def _digests(environment: dict[str, object]) -> dict[str, str]:
-    found = {}
-    for key, value in environment.items():
-        name, digest = key.removeprefix("case "), _DIGEST.search(value) if isinstance(value, str) else None
-        if name != key and digest:
-            found[name] = digest[1]
-    return found

@@ -6,7 +6,7 @@ git 2.39), so the log of a fix speaks of `broken` and `fixed`.
 
 from __future__ import annotations
 
-from bisect_bot.model import Boundary, Direction, Outcome, Report, Result, Revision
+from bisect_bot.model import Boundary, CellResult, Direction, Outcome, Report, Result, Revision
 from bisect_bot.reports.escaping import line
 from bisect_bot.reports.rows import Row, rows
 from bisect_bot.reports.sentence import hex_id
@@ -24,6 +24,8 @@ def to_gitlog(report: Report) -> str:
     fix = direction is Direction.FIX
     terms = {Outcome.GOOD: "fixed", Outcome.BAD: "broken"} if fix else {Outcome.GOOD: "good", Outcome.BAD: "bad"}
     start = " '--term-old=broken' '--term-new=fixed'" if fix else ""
+    # Commits were searched as a published build's main line is: what was merged came with the merge.
+    start += " '--first-parent'" if answer and _among_commits(answer) else ""
     lines = [f"# {line(str(answer.cell))}"] if answer else []
     lines.append(f"git bisect start{start}")
     if answer is None:
@@ -32,10 +34,31 @@ def to_gitlog(report: Report) -> str:
     positions = {revision.id: position for position, revision in enumerate(report.revisions)}
     for row in sorted(rows(report, answer.cell, answer), key=lambda row: order.index(row.revision.id)):
         lines += _tried(row, terms, _contradicts(row, answer.boundary, fix, positions))
+    lines += _same_artifacts(answer, terms[Outcome.BAD if fix else Outcome.GOOD])
     if report.result is Result.FOUND and answer.boundary and answer.boundary.first_new.version is None:
         new = answer.boundary.first_new
         lines.append(f"# first {terms[Outcome.GOOD if fix else Outcome.BAD]} commit: {_commit(new)}")
     return "\n".join(lines) + "\n"
+
+
+def _among_commits(answer: CellResult) -> bool:
+    return answer.boundary is not None and answer.boundary.first_new.version is None
+
+
+def _same_artifacts(answer: CellResult, old: str) -> list[str]:
+    """What was tested in another commit's place: without it git would go on asking between the two sides."""
+    skipped = [suspect.revisions for suspect in answer.suspects if suspect.skipped]
+    told = [("skip", revision, run[0]) for run in skipped for revision in run[1:]]
+    if answer.boundary and answer.tested and (answer.result is Result.FOUND or skipped):
+        last, tested = answer.boundary.last_old, answer.tested[0]
+        told += [(old, last, Revision(tested))] if last.id != tested else []
+    lines = []
+    for term, revision, tested_for_it in told:
+        commit = hex_id(revision.commit)
+        if commit and revision.version is None:
+            lines.append(f"# {term}: {_commit(revision)} (the same artifact as {line(tested_for_it.id)})")
+            lines.append(f"git bisect {term} {commit}")
+    return lines
 
 
 def _tried(row: Row, terms: dict[Outcome, str], contradicts: bool) -> list[str]:

@@ -19,6 +19,7 @@ from bisect_bot.model import Report, Revision
 from bisect_bot.reports import chart, html_view
 from bisect_bot.reports.commits import culprit_lines, several
 from bisect_bot.reports.escaping import shorten, visible
+from bisect_bot.reports.groups import groups_sentence
 from bisect_bot.reports.sentence import UPSTREAM, hex_id, name
 from bisect_bot.reports.values import (
     cost,
@@ -36,11 +37,14 @@ from bisect_bot.reports.words import failure_words
 
 def to_html(report: Report, sentence: str | None = None) -> str:
     """`report` as a page of its own, in UTF-8; `sentence` is its heading where no search gave one."""
+    return page("report.html.j2", view=html_view.view(report, sentence), limits=html_view, chart=chart)
+
+
+def page(template: str, **values: Any) -> str:
+    """The page that `template` makes of `values`, with our style sheet and a policy that allows nothing else."""
     style = _resource("report.css")
-    page: str = _template().render(
-        view=html_view.view(report, sentence), style=Markup(style), policy=policy(style), limits=html_view, chart=chart
-    )
-    return page.lstrip()
+    made: str = _template(template).render(style=Markup(style), policy=policy(style), **values)
+    return made.lstrip()
 
 
 def policy(style: str) -> str:
@@ -57,7 +61,7 @@ def commit_link(revision: Revision) -> str | None:
 
 
 @cache
-def _template() -> Template:
+def _template(file: str) -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_harmless, trim_blocks=True, lstrip_blocks=True
     )
@@ -74,11 +78,12 @@ def _template() -> Template:
         "proof_word": proof_word,
         "culprit_lines": culprit_lines,
         "several": several,
+        "groups_sentence": groups_sentence,
         "cost": cost,
         "counted": counted,
         "times": times,
     }
-    return environment.from_string(_resource("report.html.j2"))
+    return environment.from_string(_resource(file))
 
 
 def _harmless(value: Any) -> Any:

@@ -84,8 +84,8 @@ def to_json(report: Report) -> dict[str, Any]:
         "reproduce": report.reproduce,
         "git_bisect_log": to_gitlog(report),
     }
-    plain: dict[str, Any] = _plain(value)
-    return plain
+    made: dict[str, Any] = plain(value)
+    return made
 
 
 def dumps(report: Report) -> str:
@@ -242,14 +242,14 @@ def _first_mismatch(comparisons: tuple[Comparison, ...]) -> dict[str, Any] | Non
     return None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """`value` without what JSON or UTF-8 cannot hold: numpy scalars, tuples, NaN, infinities, lone surrogates."""
     if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, str):

@@ -7,6 +7,7 @@ from bisect_bot.reports.commits import culprit_markdown, several_markdown
 from bisect_bot.reports.drift import Pass, drift
 from bisect_bot.reports.escaping import code_block, code_span, markdown, shorten, table
 from bisect_bot.reports.failures import OtherKind, other_kinds
+from bisect_bot.reports.groups import groups_sentence
 from bisect_bot.reports.rows import Row, by_cell, other_boundaries, rows, shown_failure, side_marks, sides
 from bisect_bot.reports.sentence import compare_link, headline, name
 from bisect_bot.reports.values import cost, counted, max_abs_err, number, overview, proof_word, short_list, times
@@ -24,7 +25,7 @@ def to_markdown(report: Report) -> str:
     Text from outside is shortened, and escaped: it makes no tags, tables, links or mentions of its own.
     """
     answer = report.cells[0] if report.cells else None
-    parts = [f"**{markdown(headline(report))}**"]
+    parts = [f"**{markdown(headline(report))}**", markdown(groups_sentence(report))]
     if answer is not None:
         parts += [*_boundary(answer), *culprit_markdown(report.culprit), *several_markdown(answer)]
         parts += [*_verdicts(report, answer), *_failure(report, answer), *_drift(report, answer)]

@@ -14,6 +14,7 @@ from bisect_bot.model import CellResult, Outcome, Report, Result
 from bisect_bot.reports.commits import culprit_lines, several
 from bisect_bot.reports.escaping import shorten, terminal
 from bisect_bot.reports.failures import other_kinds
+from bisect_bot.reports.groups import MOST_GROUPS, groups
 from bisect_bot.reports.rows import OTHER_FAILURE, Row, other_boundaries, rows, shown_failure
 from bisect_bot.reports.sentence import compare_link, headline, name
 from bisect_bot.reports.values import cost, counted, max_abs_err, number, overview, proof_word, short_list, times
@@ -33,6 +34,7 @@ def summary(report: Report) -> RenderableType:
     """
     answer = report.cells[0] if report.cells else None
     parts: list[RenderableType] = [_answer(report, answer)]
+    parts += [_labelled(group.who, group.answer) for group in groups(report)[:MOST_GROUPS]]
     link = compare_link(answer.boundary if answer else None)
     if link:
         parts.append(_to_copy("commits between them", link))

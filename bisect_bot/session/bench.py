@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bisect_bot.errors import BuildUnusable, MachineError, NoAdapter, NoBrowser, UnknownRevision
@@ -26,47 +26,21 @@ from bisect_bot.model import (
     Trial,
     Verdict,
 )
-from bisect_bot.probes import Limits, Probe, run_probe
+from bisect_bot.probes import Limits, Probe
+from bisect_bot.search import Prices
 from bisect_bot.session.against import Answer, Compared, References
-from bisect_bot.session.journal import Journal
 from bisect_bot.session.keys import probe_keys
 from bisect_bot.session.ledger import Ledger
 from bisect_bot.session.logs import last_lines
 from bisect_bot.session.smoke import after_smoke, parts_do_not_fit, smoke_backends, worst_smoke
+from bisect_bot.session.tools import Tools
 from bisect_bot.session.units import Unit, id_of
 from bisect_bot.session.violence import if_repeated, violence_of
-from bisect_bot.session.watcher import Watcher
-from bisect_bot.targets.browsers import BrowserConfig
 from bisect_bot.verdicts import JUDGE_VERSION
 
 TRIES = 3
 REMARKS = "remarks"
-Observe = Callable[[Probe, BrowserConfig, Callable[[int, Observation], None]], list[Observation]]
 NO_ADAPTER_ENDINGS = (Ending.NO_ADAPTER, Ending.NO_WEBGPU, Ending.WRONG_ADAPTER)
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What a bench works with.
-
-    `fetch` gives a revision's artifact and whether it was in the cache, `is_intact` whether its bytes are
-    unchanged, `bundle_for` the file that a page loads of it for a backend, `judge` a verdict; `rules` is a digest of
-    what the judge goes by. `observe` runs a probe. `lent` tells which published build's WebAssembly stands in for a
-    revision's own and the commits that it lacks, `other_parts` hears that a revision's parts do not fit, and whether
-    others can be tried.
-    """
-
-    journal: Journal
-    judge: Callable[[Observation, Case], Verdict]
-    rules: str
-    browsers: BrowserConfig
-    fetch: Callable[[Revision], tuple[Artifact, bool]]
-    is_intact: Callable[[Artifact], bool]
-    bundle_for: Callable[[Revision, str], Bundle]
-    watcher: Watcher
-    observe: Observe = run_probe
-    lent: Callable[[Revision], tuple[str, tuple[str, ...]]] = lambda _: ("", ())
-    other_parts: Callable[[Revision], bool] = lambda _: False
 
 
 @dataclass(slots=True)
@@ -74,8 +48,8 @@ class Bench:
     """The bench of one session.
 
     `good` is the good end, where there is one, `plan` how often each case is run. `tally` counts what was done, by
-    name; `trials` are all answers in their order that still stand. `ledgers` hold what waits for a control, `remarks`
-    what the report has to mention.
+    name, and `spent` the seconds that builds and probes took; `trials` are all answers in their order that still stand.
+    `ledgers` hold what waits for a control, `remarks` what the report has to mention.
     """
 
     session: str
@@ -87,6 +61,7 @@ class Bench:
     plan: Plan = field(default_factory=Plan)
     trials: list[Trial] = field(default_factory=list)
     tally: Counter[str] = field(default_factory=Counter)
+    spent: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     ledgers: defaultdict[Unit, Ledger] = field(default_factory=lambda: defaultdict(Ledger))
     remarks: list[str] = field(default_factory=list)
     _built: set[str] = field(default_factory=set)
@@ -193,6 +168,14 @@ class Bench:
             plan=self.plan,
         )
 
+    def prices(self) -> Prices:
+        """What a build and a probe cost here, in seconds: as measured in this session, else the usual."""
+        usual = Prices()
+        builds, probes = self.tally["builds"] + self.tally["proof_builds"], self.tally["probes"]
+        build_s = self.spent["builds"] / builds if builds else usual.build_s
+        rerun_s = self.spent["probes"] / probes if self.spent["probes"] else usual.rerun_s
+        return Prices(build_s, rerun_s)
+
     def has_built(self, revision: Revision) -> bool:
         """Whether the artifact of `revision` was had in this session."""
         return revision.id in self._built
@@ -238,6 +221,7 @@ class Bench:
             made = "proof_builds" if revision.variant else "builds"
             self.tally["artifacts_reused" if reused else made] += 1
             seconds = time.monotonic() - begin
+            self.spent["builds"] += 0.0 if reused else seconds
             self.tools.journal.record_build(
                 self.session, revision.id, artifact.key, artifact.digest, seconds, reused=reused
             )
@@ -339,7 +323,9 @@ class Bench:
             if not tries_left:
                 raise
             return None, [], 0.0
-        seconds = (time.monotonic() - begin) / len(seen)
+        took = time.monotonic() - begin
+        self.spent["probes"] += took
+        seconds = took / len(seen)
         verdicts = {backend: answer[1] for backend, answer in known.items()}
         for backend, observation in zip(asked, seen, strict=False):
             verdict = self._judge(keys[backend], observation, self.smoke, violent)

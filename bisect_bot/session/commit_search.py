@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bisect_bot.model import Candidate, Cell, Outcome, PartKind, Result, Revision, Trial
-from bisect_bot.search import Conclusion
+from bisect_bot.model import Candidate, Cell, Outcome, PartKind, Request, Result, Revision, Trial
+from bisect_bot.search import Aim, Conclusion
 from bisect_bot.session.bench import Bench
 from bisect_bot.session.commit_builds import WASM_OF, CommitBuilds
 from bisect_bot.session.control import Controls
 from bisect_bot.session.loop import Answer, Hunt
+from bisect_bot.session.replay import given
 from bisect_bot.session.units import Unit
 
 ATTRIBUTION = "attribution"
@@ -78,11 +79,18 @@ def prepare(asked: Sequence[Asked], builds: CommitBuilds, bench: Bench, controls
     return [_sought(each, builds, guilty.get(each.cell), bench) for each in asked]
 
 
+def aim_of(request: Request) -> Aim:
+    """When the searches of `request` have done enough."""
+    return Aim(request.confidence, request.rarest)
+
+
 def _sought(each: Asked, builds: CommitBuilds, guilty: PartKind | None, bench: Bench) -> Sought:
     runs = builds.ground.candidates(guilty)
     line = tuple(run.revision for run in runs)
-    hunt = Hunt(each.cell, each.unit, line, line[-1 if each.new_is_bad else 0].id, bench.request.any_failure)
+    bad, request = line[-1 if each.new_is_bad else 0].id, bench.request
+    hunt = Hunt(each.cell, each.unit, line, bad, request.any_failure, aim_of(request))
     ids = {revision.id for revision in line}
+    hunt.given = given(request.replay, runs)
     hunt.trials = [trial for trial in bench.trials if trial.cell == each.cell and trial.revision in ids]
     return Sought(each, builds, runs, guilty, hunt)
 

@@ -11,10 +11,11 @@ from bisect_bot.history.culprit import culprit
 from bisect_bot.model import Case, Cell, Culprit, Outcome, Proof, Request, Result, Revision
 from bisect_bot.session.bench import Bench
 from bisect_bot.session.commit_builds import CommitBuilds
-from bisect_bot.session.commit_search import Asked, Sought, prepare
+from bisect_bot.session.commit_search import Asked, Sought, aim_of, prepare
 from bisect_bot.session.control import Controls
 from bisect_bot.session.loop import Answer, Hunt, run_hunts
 from bisect_bot.session.proving import prove_all
+from bisect_bot.session.replay import sentences
 from bisect_bot.session.supply import AUTO, Supply
 from bisect_bot.session.units import Unit
 
@@ -51,6 +52,11 @@ class Hunting:
         answer = sought.answer()
         return answer if self._is_told(answer) or hunt.main[0].version is None else hunt.answer()
 
+    def of_log(self) -> list[str]:
+        """What a reader must know of the verdicts that were given, in sentences."""
+        searches = [(each.hunt, each.runs) for each in self._sought.values() if each.hunt]
+        return sentences(self.request.replay, searches)
+
     @staticmethod
     def _is_told(answer: Answer) -> bool:
         return answer.conclusion is not None and answer.conclusion.result in _CHANGED
@@ -59,7 +65,7 @@ class Hunting:
         """Searches the published builds of `line`, and goes on among commits where a clone was named."""
         self.revisions = self.supply.builds
         self._hunts = self._hunts_on(line.main, asked, self.request.bad)
-        run_hunts(self._hunts, line, controls, bench.tools.watcher)
+        run_hunts(self._hunts, line, controls, bench.tools.watcher, bench.prices)
         tried = {trial.revision for trial in bench.trials} | {r.id for hunt in self._hunts for r in hunt.line}
         self.searched = (len(tried), len(tried))
         if self.request.source == AUTO and self.supply.has_clone:
@@ -76,8 +82,8 @@ class Hunting:
         self._search(cells, builds, bench, controls)
 
     def _hunts_on(self, line: tuple[Revision, ...], asked: Sequence[Unit], bad: str) -> list[Hunt]:
-        any_failure = self.request.any_failure
-        return [Hunt(unit.cell(case), unit, line, bad, any_failure) for unit in asked for case in self.cases]
+        any_failure, aim = self.request.any_failure, aim_of(self.request)
+        return [Hunt(unit.cell(case), unit, line, bad, any_failure, aim) for unit in asked for case in self.cases]
 
     def _hand_off(self, bench: Bench, controls: Controls) -> None:
         """Goes on among the commits between the two builds that bracket each change."""
@@ -112,7 +118,7 @@ class Hunting:
         self.searched = (self.searched[0] + between, self.searched[1] + len(ground.candidates()))
         sought = prepare(cells, builds, bench, controls)
         self._sought |= {each.cell: each for each in sought}
-        run_hunts([each.hunt for each in sought if each.hunt], _NOWHERE, controls, bench.tools.watcher)
+        run_hunts([each.hunt for each in sought if each.hunt], _NOWHERE, controls, bench.tools.watcher, bench.prices)
         for hunt in self._hunts:
             each = self._sought.get(hunt.cell)
             if each in sought and hunt.main[0].version is not None and not self._is_told(each.answer()):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from bisect_bot.history.published import Line
 from bisect_bot.model import Candidate, Cell, Outcome, Result, Revision, Signature, Trial, Verdict
-from bisect_bot.search import Conclusion, Evidence, Test, best_gap, next_action
+from bisect_bot.search import Aim, Conclusion, Evidence, Prices, Test, best_gap, next_action, next_together
 from bisect_bot.session.units import Unit, id_of
 from bisect_bot.session.watcher import Watcher
+
+# What somebody says of revisions (by their ids) that were not tested here: one answer each.
+Given = tuple[tuple[str, Outcome], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,8 @@ class Hunt:
     """The search for one cell. It begins on main; `narrow` moves it to the builds beside main in the gap found.
 
     `bad` is the end that the user called bad: it decides what is searched for where both ends fail. With
-    `any_failure` each failure counts, in whatever way a revision fails.
+    `any_failure` each failure counts, in whatever way a revision fails. `aim` says when the answer is good enough.
+    `given` counts beside the trials, as long as those do not say otherwise.
     """
 
     cell: Cell
@@ -45,7 +49,9 @@ class Hunt:
     main: tuple[Revision, ...]
     bad: str = ""
     any_failure: bool = False
+    aim: Aim = field(default_factory=Aim)
     trials: list[Trial] = field(default_factory=list)
+    given: Given = ()
     line: tuple[Revision, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,18 +72,35 @@ class Hunt:
 
     @property
     def evidence(self) -> list[Evidence]:
-        """What this cell's trials say about the revisions of its line, in order of observation.
+        """What was given and what this cell's trials say about the revisions of its line, in order of observation.
 
         A revision that fails in another way than the bad end says nothing about this failure: it is skipped.
         """
         place = {revision.id: index for index, revision in enumerate(self.line)}
+        said = [(revision, outcome) for revision, outcome in (*self.believed, *self._told) if revision in place]
+        return [Evidence(place[revision], outcome) for revision, outcome in said]
+
+    @property
+    def believed(self) -> Given:
+        """What of `given` counts: not what all tests of a revision speak against, or what is known of a way to fail.
+
+        Where they disagree among themselves, what was given is one more answer of a revision that is not steady.
+        """
+        if not self.given:
+            return ()
+        ran = {t.revision for t in self.trials if t.verdict.outcome in (Outcome.GOOD, Outcome.BAD)}
+        told = set(self._told)
+        return tuple(each for each in self.given if each[0] not in ran or each in told)
+
+    @property
+    def _told(self) -> list[tuple[str, Outcome]]:
+        """What each trial says about the failure that is searched for."""
         failures = () if self.any_failure else self.failures
-        seen = [trial for trial in self.trials if trial.revision in place]
-        return [Evidence(place[trial.revision], about(trial.verdict, failures)) for trial in seen]
+        return [(trial.revision, about(trial.verdict, failures)) for trial in self.trials]
 
     def action(self) -> Test | Conclusion:
         """The next thing to do for this cell."""
-        return next_action(len(self.line), self.evidence)
+        return next_action(len(self.line), self.evidence, aim=self.aim)
 
     def narrow(self, line: Line) -> bool:
         """Goes on among the builds beside main that lie in the gap found; False when there are none.
@@ -107,7 +130,7 @@ class Hunt:
     def answer(self) -> Answer:
         """What is known now."""
         action = self.action()
-        gap = best_gap(len(self.line), self.evidence)
+        gap = best_gap(len(self.line), self.evidence, aim=self.aim)
         conclusion = action if isinstance(action, Conclusion) else None
         return Answer(self.cell, self.line, conclusion, gap, self.failures)
 
@@ -141,13 +164,16 @@ class Tester(Protocol):
         """What is to be taken back of the answers so far; asked after each test, and with `last` before the end."""
 
 
-def run_hunts(hunts: Sequence[Hunt], line: Line, bench: Tester, watcher: Watcher) -> None:
+def run_hunts(
+    hunts: Sequence[Hunt], line: Line, bench: Tester, watcher: Watcher, prices: Callable[[], Prices] = Prices
+) -> None:
     """Asks and tests until no hunt wants anything more. What a raised error leaves unanswered can be gone on with.
 
-    One probe answers all cells of a unit, so each hunt's evidence grows with the others' questions too.
+    One probe answers all cells of a unit, so each test is chosen for all hunts over the same line together. `prices`
+    tells what a build and a probe cost here, as far as is known by then.
     """
     while True:
-        wanted = _next_test(hunts, line)
+        wanted = _next_test(hunts, line, prices())
         if wanted is not None:
             _test(hunts, bench, watcher, *wanted)
         ruling = bench.ruling(last=wanted is None)
@@ -166,12 +192,22 @@ def _test(hunts: Sequence[Hunt], bench: Tester, watcher: Watcher, asking: Hunt, 
             each.trials.append(trials[each.cell])
 
 
-def _next_test(hunts: Sequence[Hunt], line: Line) -> tuple[Hunt, Test] | None:
-    """The first hunt that wants a test, and which."""
+def _next_test(hunts: Sequence[Hunt], line: Line, prices: Prices) -> tuple[Hunt, Test] | None:
+    """The test that tells most for the first hunts that want one, and one of those."""
+    while True:
+        for alike in _over_one_line(hunts):
+            first = alike[0]
+            size, evidences = len(first.line), [each.evidence for each in alike]
+            action = next_together(size, evidences, aim=first.aim, prices=prices)
+            if isinstance(action, Test):
+                return first, action
+        if not any([each.narrow(line) for each in hunts]):  # noqa: C419 - all of them, not up to the first
+            return None
+
+
+def _over_one_line(hunts: Sequence[Hunt]) -> list[list[Hunt]]:
+    """The hunts that one probe answers for the same revisions, together."""
+    found: dict[tuple[Unit, tuple[Revision, ...]], list[Hunt]] = {}
     for each in hunts:
-        action = each.action()
-        if isinstance(action, Conclusion) and each.narrow(line):
-            action = each.action()
-        if isinstance(action, Test):
-            return each, action
-    return None
+        found.setdefault((each.unit, each.line), []).append(each)
+    return list(found.values())

@@ -12,7 +12,7 @@ from bisect_bot.model import Case, Report, Request, Result, Revision, Target, Tr
 from bisect_bot.probes import run_probe
 from bisect_bot.probes.upstream import refuse_upstream, upstream_driver
 from bisect_bot.session import against
-from bisect_bot.session.bench import Bench, Observe, Tools
+from bisect_bot.session.bench import Bench
 from bisect_bot.session.budget import Budget
 from bisect_bot.session.control import Controls
 from bisect_bot.session.doubt import second_look
@@ -21,9 +21,11 @@ from bisect_bot.session.journal import SessionState
 from bisect_bot.session.judging import UPSTREAM
 from bisect_bot.session.machine import Surroundings, changed_since
 from bisect_bot.session.providers import provider_warnings
+from bisect_bot.session.replay import looked_up
 from bisect_bot.session.rounds import under_control
 from bisect_bot.session.summary import Circumstances, make_report
 from bisect_bot.session.supply import Supply
+from bisect_bot.session.tools import Observe, Tools
 from bisect_bot.session.units import units
 from bisect_bot.session.workshop import Workshop
 
@@ -112,6 +114,8 @@ def ask(request: Request, workshop: Workshop) -> Question:
         raise UsageError(f"--good and --bad are both {good.id}", "Name two different revisions.")
     request = replace(request, good=good.id, bad=bad.id)
     old, new = supply.in_order(good, bad)
+    if request.replay:
+        request = looked_up(request, supply.clone.git, old_is_good=old == good)
     searched = line(supply.builds, old, new) if good.version else None
     return Question(request, supply, (good, bad), (old, new), searched, cases)
 
@@ -158,7 +162,7 @@ def _run(session: str, question: Question, workshop: Workshop) -> Report:
     around = Circumstances(
         revisions=hunting.revisions,
         targets=targets,
-        warnings=tuple(supply.crossings(question.line.main) if question.line else ()),
+        warnings=(*(supply.crossings(question.line.main) if question.line else ()), *hunting.of_log()),
         wall_s=time.monotonic() - begin,
         stopped=stopped,
         reason=reason,
