@@ -219,3 +219,37 @@ def test_the_plan_names_candidates_and_whose_wasm_they_get(site: Site, tmp_path:
     assert "6 commits" in done.out and "4 candidates" in done.out
     assert f"{bad[:10]}" in done.out and f"that of {version}" in done.out
     assert not (site.shell.cache / "trees").exists()
+
+
+def test_where_one_wasm_stands_in_for_all_a_cpp_commit_stays_open(site: Site, tmp_path: Path) -> None:
+    first = changed(site.upstream, 1)
+    kernel = site.upstream.cpp("Change a kernel")
+    site.publish(first)
+    done = site.run("--source", "commits", "--good", first, "--bad", kernel, "--case", transpose(tmp_path / "case"))
+    assert done.status == 10, done.err + done.out
+    report = site.shell.report()
+    assert commits(report["boundary"]) == (first, kernel)
+    assert [candidate["commits"] for candidate in report["candidates"]] == [[kernel]]
+    assert report["matrix"] == [] and "nothing was tested" in report["cases"][0]["note"]
+
+
+def test_commits_that_fail_in_another_way_do_not_answer_for_the_published_builds(site: Site, tmp_path: Path) -> None:
+    first = changed(site.upstream, 1)
+    throws = site.upstream.plant("Throw", throws=["Transpose"])
+    wrong = site.upstream.plant("Be wrong", wrong=["Transpose"])
+    old = site.publish(first)
+    new = site.upstream.publish(site.shell.cache, throws, f"1.21.0-dev.20241201-{wrong[:10]}")
+    site.registry.packages[new] = b"in the cache"
+    done = site.run("--good", old, "--bad", new, "--case", transpose(tmp_path / "case"))
+    assert done.status == 0, done.err + done.out
+    report = site.shell.report()
+    assert (report["boundary"]["last_old"]["version"], report["boundary"]["first_new"]["version"]) == (old, new)
+    assert "fails in another way" in " ".join(report["warnings"])
+
+
+def test_a_wasm_that_nobody_published_is_refused(site: Site, tmp_path: Path) -> None:
+    first, newest = site.upstream.head, changed(site.upstream, 1)
+    site.publish(first)
+    words = ("--source", "commits", "--wasm", "nonsense", "--good", first, "--bad", newest)
+    done = site.run(*words, "--case", transpose(tmp_path / "case"))
+    assert done.status == 2 and "nonsense" in done.err

@@ -62,7 +62,7 @@ def test_a_regression_between_builds_is_told_in_one_sentence() -> None:
 def test_a_fix_names_the_commit_its_title_and_how_many_cases_share_it() -> None:
     sentence = headline(found_fix())
     assert sentence.startswith("0e4b1a5d7c (bad) to d9b91682f1 (good): fixed by d9b91682f1 (WebGPU JSEP: Make shader")
-    assert sentence.endswith("and 1 more (another below).")
+    assert sentence.endswith("and 1 more (another below); a proof of it did not hold.")
 
 
 def test_two_good_ends_ask_for_a_bad_one_and_two_bad_ends_for_a_good_one() -> None:

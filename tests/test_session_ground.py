@@ -51,12 +51,18 @@ def test_a_change_of_glue_parts_candidates_even_where_nothing_else_changes() -> 
     assert runs(Ground(line, 0, 3, (Source("only", 0),))) == [["c0", "c1"], ["c2", "c3"]]
 
 
-def test_once_a_part_is_guilty_only_its_changes_are_candidates() -> None:
+def test_once_the_javascript_is_guilty_only_its_changes_are_candidates() -> None:
     line = commits("aag", "abg", "bbg", "bbg", "bcg")
     ground = Ground(line, 0, 4, (Source("old", 0), Source("new", 4)))
     assert runs(ground, PartKind.JS) == [["c0", "c1"], ["c2", "c3", "c4"]]
+
+
+def test_a_run_never_holds_two_artifacts_where_the_webassembly_may_be_guilty() -> None:
+    line = commits("aag", "abg", "bbg", "bbg", "bcg")
+    ground = Ground(line, 0, 4, (Source("old", 0), Source("new", 4)))
+    assert runs(ground, PartKind.WASM) == runs(ground)
     built = Ground(line, 0, 4, builds_wasm=True)
-    assert runs(built, PartKind.WASM) == [["c0"], ["c1", "c2", "c3"], ["c4"]]
+    assert runs(built, PartKind.JS) == runs(built, PartKind.WASM) == [["c0"], ["c1"], ["c2", "c3"], ["c4"]]
 
 
 def test_what_stands_in_lacks_the_changes_between() -> None:

@@ -266,4 +266,4 @@ def _has(directory: Path, names: Sequence[str]) -> bool:
 
 def _asked(bundle: str) -> tuple[str, str]:
     """Backend and wish that mean the bundle `bundle`."""
-    return ("wasm" if bundle == "wasm" else "webgl" if bundle == "webgl" else "webgpu"), bundle
+    return (bundle, "default") if bundle in ("wasm", "webgl") else ("webgpu", bundle)

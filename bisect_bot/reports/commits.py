@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect_bot.model import CellResult, Culprit, Revision
+from bisect_bot.model import CellResult, Culprit, Result, Revision
 from bisect_bot.reports.escaping import code_span, markdown, shorten
 from bisect_bot.reports.sentence import UPSTREAM, name
 
@@ -15,7 +15,8 @@ def several(answer: CellResult | None) -> tuple[Revision, ...]:
     if answer is None:
         return ()
     named = tuple(revision for suspect in answer.suspects for revision in suspect.revisions)
-    return named if len(named) > 1 and len(answer.suspects) > 1 and named[0].version is None else ()
+    is_open = answer.result is Result.RANGE and len(answer.suspects) > 1
+    return named if is_open and named[0].version is None else ()
 
 
 def culprit_lines(culprit: Culprit) -> list[tuple[str, str]]:

@@ -78,7 +78,8 @@ def _found(report: Report, answer: CellResult | None) -> str:
         change = f"{verb} between these builds"
     else:
         change = f"{verb} by {name(new)}" + (f" ({shorten(new.title, 120)})" if new.title else "")
-    return f"{_around(report, answer)}: {change}, for {_cells(report, answer)}{_from_when(answer)}."
+    doubt = "; a proof of it did not hold" if any(p.held is False and p.kind != "retest" for p in report.proofs) else ""
+    return f"{_around(report, answer)}: {change}, for {_cells(report, answer)}{_from_when(answer)}{doubt}."
 
 
 def _around(report: Report, answer: CellResult) -> str:
@@ -94,11 +95,12 @@ def _range(report: Report, answer: CellResult | None) -> str:
         return _inconclusive(report, answer)
     verb = "fixed" if answer.direction is Direction.FIX else "broken"
     pair = _pair(answer.boundary, answer.direction)
-    if answer.boundary.first_new.version is None and len(answer.suspects) > 1 and not answer.suspects[0].skipped:
+    if answer.boundary.first_new.version is None and answer.suspects and not answer.suspects[0].skipped:
+        which = f"one of {len(answer.suspects)} commits" if len(answer.suspects) > 1 else name(_first(answer))
         return (
-            f"{pair}: {verb} by one of {len(answer.suspects)} commits, for {_cells(report, answer)}"
-            f"{_from_when(answer)}; they can only be told apart by building the WebAssembly from source:"
-            " bisect-bot doctor says what this machine lacks for it."
+            f"{pair}: {verb} by {which}, for {_cells(report, answer)}"
+            f"{_from_when(answer)}; only building the WebAssembly from source tells more: bisect-bot doctor says"
+            " what this machine lacks for it."
         )
     count = between(report, answer.boundary)
     gap = "what lies between" if not count else f"the {count} between" if count > 1 else "the one between"
@@ -108,10 +110,15 @@ def _range(report: Report, answer: CellResult | None) -> str:
     )
 
 
+def _first(answer: CellResult) -> Revision:
+    return answer.suspects[0].revisions[0]
+
+
 def _same(report: Report, answer: CellResult | None) -> str:
     tried = ends(report, answer.cell) if answer else None
     if answer is None or tried is None or tried[0].outcome is not tried[1].outcome or tried[0].outcome is None:
-        return f"The two ends do not differ, for {_cells(report, answer)}; choose ends further apart."
+        why = f" ({_clause(answer.note)})" if answer and answer.note else ""
+        return f"The two ends do not differ{why}, for {_cells(report, answer)}; choose ends further apart."
     advice = {
         Outcome.GOOD: "name a --bad that shows the failure, and check that this browser and adapter can show it",
         Outcome.BAD: "name a --good that passes, and check that the case can pass at all",
@@ -151,6 +158,8 @@ def _stopped(report: Report, answer: CellResult | None) -> str:
 def _unusable(report: Report, answer: CellResult | None) -> str:
     why = _clause(report.reason or (answer.note if answer else "")) or "no browser or adapter"
     so_far = _so_far(report, answer)
+    if not report.reason and not so_far:
+        return f"There is no answer for {_cells(report, answer)}: {why}."
     cannot = f"go on,{so_far}" if so_far else f"answer for {_cells(report, answer)}"
     return f"This machine cannot {cannot}: {why}; when that is mended, go on with: bisect-bot resume {report.session}"
 

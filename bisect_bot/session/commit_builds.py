@@ -10,7 +10,7 @@ from pathlib import Path
 from bisect_bot.builds import Store
 from bisect_bot.builds.yard import Yard
 from bisect_bot.errors import BuildUnusable
-from bisect_bot.model import Artifact, Bundle, Candidate, Commit, Part, Revision
+from bisect_bot.model import Artifact, Bundle, Candidate, Commit, Part, PartKind, Revision
 from bisect_bot.session.ground import Ground, Source
 
 # What Revision.variant begins with.
@@ -137,17 +137,25 @@ class CommitBuilds:
         high = ground.end if after is None or after.place is None else min(ground.end, after.place)
         return ground.commits[low].revision, ground.commits[high].revision
 
-    def suspects(self, old: Candidate, new: Candidate) -> tuple[Revision, ...]:
+    def lenders_differ(self, old: Candidate, new: Candidate) -> bool:
+        """Whether the WebAssembly of another build came with the first commit of `new`."""
+        before, after = self.source_of(old.revision), self.source_of(new.revision)
+        return before != after and before is not None and after is not None
+
+    def suspects(self, old: Candidate, new: Candidate, guilty: PartKind | None) -> tuple[Revision, ...]:
         """The commits that may be what changed between the artifacts of two neighbouring candidates, oldest first.
 
-        Others than the first of `new` where the WebAssembly of another build came with it.
+        Others than the first of `new` where the WebAssembly of another build came with it. `guilty` is the part that
+        alone makes the difference there, where that is known.
         """
+        if guilty is PartKind.JS:
+            return (new.revision,)
         before, after = self.source_of(old.revision), self.source_of(new.revision)
         first = self.ground.place_of(new.revision.commit or "")
         if before == after or before is None or after is None or before.place is None or after.place is None:
             return (new.revision,)
         came = {c.revision.commit for c in self.ground.wasm_changes(before.place, after.place)}
-        if self.ground.changes_js(first):
+        if guilty is None and self.ground.changes_js(first):
             came.add(new.revision.commit)
         return tuple(c.revision for c in self.ground.commits if c.revision.commit in came)
 

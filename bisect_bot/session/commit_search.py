@@ -5,25 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bisect_bot.model import Candidate, Cell, Outcome, PartKind, Request, Result, Revision, Trial
+from bisect_bot.model import Candidate, Cell, Failure, Outcome, PartKind, Request, Result, Revision, Trial
 from bisect_bot.search import Aim, Conclusion
 from bisect_bot.session.bench import Bench
 from bisect_bot.session.commit_builds import WASM_OF, CommitBuilds
 from bisect_bot.session.control import Controls
-from bisect_bot.session.loop import Answer, Hunt
+from bisect_bot.session.ground import Source
+from bisect_bot.session.loop import Answer, Hunt, about
 from bisect_bot.session.replay import given
 from bisect_bot.session.units import Unit
 
 ATTRIBUTION = "attribution"
+_NO_CHANGE = "no commit between them changes what is loaded, so nothing was tested"
+_ONE_WASM = "one WebAssembly stands in for all of them, so nothing was tested"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One cell whose change is searched among commits; `bad` tells whether the newer end was called bad."""
+    """One cell whose change is searched among commits; `new_is_bad` tells whether the newer end was called bad.
+
+    `kinds` are those of the failure that is searched for, where published builds have shown it (none: any): built from
+    its commit, an end may fail in another way, which says nothing of it.
+    """
 
     cell: Cell
     unit: Unit
     new_is_bad: bool
+    kinds: frozenset[Failure] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +44,7 @@ class Sought:
     asked: Asked
     builds: CommitBuilds
     runs: tuple[Candidate, ...]
-    guilty: PartKind | None = None
+    bench: Bench
     hunt: Hunt | None = None
 
     @property
@@ -47,24 +55,73 @@ class Sought:
     def answer(self) -> Answer:
         """What is known now."""
         if self.hunt is None:
-            return Answer(self.cell, (self.runs[0].revision,), _nothing(self.builds), candidates=self.runs)
+            return _nothing(self.asked, self.builds)
         answer = replace(self.hunt.answer(), candidates=self.runs)
-        found = answer.conclusion
-        if found is None or found.result is not Result.FOUND or self.guilty is PartKind.JS:
+        sides = self.sides()
+        if sides is None:
             return answer
-        assert found.last_old is not None and found.first_new is not None, "what is found has two sides"
-        old, new = self.runs[found.last_old], self.runs[found.first_new]
-        suspects = self.builds.suspects(old, new)
-        around = self.builds.lenders_around(old, new) if len(suspects) > 1 else None
+        suspects = self.builds.suspects(*sides, self._guilty_between(*sides))
+        around = self.builds.lenders_around(*sides) if suspects != (sides[1].revision,) else None
         return replace(answer, suspects=suspects, around=around)
 
-    def culprit(self) -> Revision | None:
-        """The one commit that is found; None where there is none, or more than one may be it."""
-        answer = self.answer()
-        found = answer.conclusion
-        if found is None or found.result is not Result.FOUND or found.first_new is None or len(answer.suspects) > 1:
+    def sides(self) -> tuple[Candidate, Candidate] | None:
+        """The two neighbouring candidates between which the change was found; None where it was not."""
+        found = self.hunt.answer().conclusion if self.hunt else None
+        if found is None or found.result is not Result.FOUND:
             return None
-        return self.runs[found.first_new].revision
+        assert found.last_old is not None and found.first_new is not None, "what is found has two sides"
+        return self.runs[found.last_old], self.runs[found.first_new]
+
+    def shows_the_failure(self) -> bool:
+        """Whether the bad end fails in the way that was asked about."""
+        failures = self.hunt.failures if self.hunt else ()
+        return not failures or not self.asked.kinds or any(each.kind in self.asked.kinds for each in failures)
+
+    def _guilty_between(self, old: Candidate, new: Candidate) -> PartKind | None:
+        """The part that alone makes the difference between two candidates, by a test of both parts mixed."""
+        lender = self.builds.source_of(new.revision)
+        if self.hunt is None or lender is None or not self.builds.lenders_differ(old, new):
+            return PartKind.JS
+        mixed = swap(old.revision, lender)
+        said = [about(t.verdict, self.hunt.failures) for t in self._trials(mixed)]
+        before = [about(t.verdict, self.hunt.failures) for t in self._trials(old.revision)]
+        after = [about(t.verdict, self.hunt.failures) for t in self._trials(new.revision)]
+        if not said or len({*said}) > 1:
+            return None
+        return PartKind.JS if said[0] in before else PartKind.WASM if said[0] in after else None
+
+    def _trials(self, revision: Revision) -> list[Trial]:
+        own = (t for t in self.bench.trials if t.cell == self.cell and t.revision == revision.id)
+        return [t for t in own if t.verdict.outcome in (Outcome.GOOD, Outcome.BAD)]
+
+    def culprit(self) -> Revision | None:
+        """The one commit that is found; None where there is none, or another may be it."""
+        sides = self.sides()
+        return sides[1].revision if sides and self.answer().suspects == (sides[1].revision,) else None
+
+
+def swap(revision: Revision, lender: Source) -> Revision:
+    """The variant of `revision` that has the WebAssembly of `lender`."""
+    return replace(
+        revision, id=f"{revision.id} with the wasm of {lender.version}", variant=f"{WASM_OF}:{lender.version}"
+    )
+
+
+def settle(sought: Sequence[Sought], bench: Bench, controls: Controls) -> None:
+    """Asks of each change that came with another WebAssembly which part makes it: runs the old JavaScript with that.
+
+    Raises MachineError, DiskFull.
+    """
+    for each in sought:
+        sides = each.sides()
+        if sides is None or each.hunt is None or not each.builds.lenders_differ(*sides):
+            continue
+        lender = each.builds.source_of(sides[1].revision)
+        assert lender is not None, "lenders that differ are there"
+        mixed = swap(sides[0].revision, lender)
+        if not any(t.cell == each.cell and t.revision == mixed.id for t in bench.trials):
+            bench.tools.watcher.doing(f"{ATTRIBUTION}: {mixed.id}")
+            controls.test(mixed, each.hunt.unit, ATTRIBUTION)
 
 
 def prepare(asked: Sequence[Asked], builds: CommitBuilds, bench: Bench, controls: Controls) -> list[Sought]:
@@ -74,7 +131,7 @@ def prepare(asked: Sequence[Asked], builds: CommitBuilds, bench: Bench, controls
     """
     ends = builds.ground.candidates()
     if len(ends) < 2:
-        return [Sought(each, builds, ends) for each in asked]
+        return [Sought(each, builds, ends, bench) for each in asked]
     guilty = _attributed(asked, ends, builds, bench, controls)
     return [_sought(each, builds, guilty.get(each.cell), bench) for each in asked]
 
@@ -92,16 +149,21 @@ def _sought(each: Asked, builds: CommitBuilds, guilty: PartKind | None, bench: B
     ids = {revision.id for revision in line}
     hunt.given = given(request.replay, runs)
     hunt.trials = [trial for trial in bench.trials if trial.cell == each.cell and trial.revision in ids]
-    return Sought(each, builds, runs, guilty, hunt)
+    return Sought(each, builds, runs, bench, hunt)
 
 
-def _nothing(builds: CommitBuilds) -> Conclusion:
+def _nothing(asked: Asked, builds: CommitBuilds) -> Answer:
+    """The answer where all commits give one artifact: nothing was tested, and C++ commits stay open."""
     ground = builds.ground
-    missed = len(ground.wasm_changes(ground.begin, ground.end))
-    reason = "no commit between them changes what is tested"
-    if missed:
-        reason = f"one WebAssembly stands in for all: {missed} commits that change only C++ cannot be told apart"
-    return Conclusion(Result.SAME, None, None, None, (), None, reason, 0, None)
+    old, new = ground.commits[ground.begin].revision, ground.commits[ground.end].revision
+    missed = tuple(commit.revision for commit in ground.wasm_changes(ground.begin, ground.end))
+    if not missed:
+        conclusion = Conclusion(Result.SAME, None, None, None, (), None, _NO_CHANGE, 0, None)
+        return Answer(asked.cell, (old,), conclusion, candidates=(Candidate((old,)),))
+    first = Outcome.GOOD if asked.new_is_bad else Outcome.BAD
+    conclusion = Conclusion(Result.RANGE, first, 0, 1, (), None, _ONE_WASM, 0, None)
+    runs = (Candidate((old,)), Candidate((new,)))
+    return Answer(asked.cell, (old, new), conclusion, candidates=runs, suspects=missed, around=(old, new))
 
 
 # --- which part ---------------------------------------------------------------------------------
@@ -129,7 +191,7 @@ def _attributed(
         left = [each for each in asked if each.cell not in found and _differ(each.cell, old, new, bench)]
         if not left or other is None:
             break
-        swapped = replace(own, id=f"{own.id} with the wasm of {other.version}", variant=f"{WASM_OF}:{other.version}")
+        swapped = swap(own, other)
         for unit in dict.fromkeys(each.unit for each in left):
             bench.tools.watcher.doing(f"{ATTRIBUTION}: {swapped.id}")
             controls.test(swapped, unit, ATTRIBUTION)

@@ -107,7 +107,9 @@ class Ground:
     def candidates(self, guilty: PartKind | None = None) -> tuple[Candidate, ...]:
         """The searched commits in runs that give the same artifact, oldest first.
 
-        Where one part is known to be `guilty`, commits that touch only the other one are no candidates of their own.
+        Where the JavaScript is known to be `guilty` and a WebAssembly is lent, commits that touch only C++ are no
+        candidates of their own. In all other cases a run must not hold two artifacts: what is said of its last commit
+        rests on the test of its first.
         """
         places = range(self.begin, self.end + 1)
         runs = groupby(places, key=lambda place: self._identity(place, guilty))
@@ -115,14 +117,14 @@ class Ground:
 
     def _identity(self, place: int, guilty: PartKind | None) -> tuple[str, ...]:
         commit = self.commits[place]
-        js = () if guilty is PartKind.WASM else (commit.key(JS),)
-        if guilty is PartKind.JS:
-            return js
+        js = commit.key(JS)
         if self.builds_wasm:
-            return (*js, self.wasm_keys[place])
+            return js, self.wasm_keys[place]
+        if guilty is PartKind.JS:
+            return (js,)
         # By the glue rather than by the source: which source fits is only seen when it runs, and then holds for all.
         nearest = next(iter(self.choices(place)), None)
-        return (*js, commit.key(GLUE), nearest.version if nearest else "")
+        return js, commit.key(GLUE), nearest.version if nearest else ""
 
     def place_of(self, sha: str) -> int:
         """The place of the commit with the full id `sha`. Raises KeyError."""

@@ -11,9 +11,9 @@ from bisect_bot.history.culprit import culprit
 from bisect_bot.model import Case, Cell, Culprit, Outcome, Proof, Request, Result, Revision
 from bisect_bot.session.bench import Bench
 from bisect_bot.session.commit_builds import CommitBuilds
-from bisect_bot.session.commit_search import Asked, Sought, aim_of, prepare
+from bisect_bot.session.commit_search import Asked, Sought, aim_of, prepare, settle
 from bisect_bot.session.control import Controls
-from bisect_bot.session.loop import Answer, Hunt, run_hunts
+from bisect_bot.session.loop import Answer, Hunt, about, run_hunts
 from bisect_bot.session.proving import prove_all
 from bisect_bot.session.replay import sentences
 from bisect_bot.session.supply import AUTO, Supply
@@ -50,7 +50,7 @@ class Hunting:
         if sought is None:
             return hunt.answer()
         answer = sought.answer()
-        return answer if self._is_told(answer) or hunt.main[0].version is None else hunt.answer()
+        return answer if hunt.main[0].version is None or self._is_told(sought) else hunt.answer()
 
     def of_log(self) -> list[str]:
         """What a reader must know of the verdicts that were given, in sentences."""
@@ -58,8 +58,10 @@ class Hunting:
         return sentences(self.request.replay, searches)
 
     @staticmethod
-    def _is_told(answer: Answer) -> bool:
-        return answer.conclusion is not None and answer.conclusion.result in _CHANGED
+    def _is_told(sought: Sought) -> bool:
+        """Whether the commits show the change that published builds showed."""
+        found = sought.answer().conclusion
+        return found is not None and found.result in _CHANGED and sought.shows_the_failure()
 
     def among_builds(self, line: Line, asked: Sequence[Unit], bench: Bench, controls: Controls) -> None:
         """Searches the published builds of `line`, and goes on among commits where a clone was named."""
@@ -94,7 +96,10 @@ class Hunting:
             except (UsageError, BuildUnusable) as error:
                 bench.remark(f"The commits between {pair[0].id} and {pair[1].id} were not searched: {error}")
                 continue
-            cells = [Asked(hunt.cell, hunt.unit, new_is_bad=_ends_bad(hunt, pair[1])) for hunt in hunts]
+            cells = [
+                Asked(hunt.cell, hunt.unit, _ends_bad(hunt, pair[1]), frozenset(each.kind for each in hunt.failures))
+                for hunt in hunts
+            ]
             self._search(cells, builds, bench, controls)
 
     def _brackets(self) -> dict[tuple[Revision, Revision], list[Hunt]]:
@@ -119,23 +124,28 @@ class Hunting:
         sought = prepare(cells, builds, bench, controls)
         self._sought |= {each.cell: each for each in sought}
         run_hunts([each.hunt for each in sought if each.hunt], _NOWHERE, controls, bench.tools.watcher, bench.prices)
+        settle(sought, bench, controls)
         for hunt in self._hunts:
             each = self._sought.get(hunt.cell)
-            if each in sought and hunt.main[0].version is not None and not self._is_told(each.answer()):
-                bench.remark(_lost(each.answer()))
-        self.proofs += prove_all(sought, bench, controls)
-        named = next((found for each in sought if (found := each.culprit()) is not None), None)
+            if each in sought and hunt.main[0].version is not None and not self._is_told(each):
+                bench.remark(_lost(each))
+        told = [each for each in sought if self._is_told(each)]
+        self.proofs += prove_all(told, bench, controls)
+        named = next((found for each in told if (found := each.culprit()) is not None), None)
         if self.culprit is None and named is not None:
             self.culprit = culprit(self.supply.clone.git, named.commit or "")
 
 
 def _ends_bad(hunt: Hunt, new: Revision) -> bool:
-    told = [t.verdict.outcome for t in hunt.trials if t.revision == new.id]
+    told = [about(t.verdict, hunt.failures) for t in hunt.trials if t.revision == new.id]
     return Outcome.BAD in told
 
 
-def _lost(answer: Answer) -> str:
+def _lost(sought: Sought) -> str:
+    answer = sought.answer()
     why = answer.conclusion.reason if answer.conclusion else "not finished"
+    if not sought.shows_the_failure():
+        why = "the bad one fails in another way there"
     return (
         f"{answer.cell}: built from their commits, the two builds do not show the change that they show as published"
         f" ({why}): the answer is that of the published builds."

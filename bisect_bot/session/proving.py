@@ -29,7 +29,7 @@ class _OnBench:
         """The artifact of a variant. Raises BuildUnusable, MachineError."""
         same = self._same_inputs(revision)
         if same is not None:
-            raise BuildUnusable(f"it has the very inputs of {same.id}, which was tested")
+            raise BuildUnusable(f"it would have the very JavaScript of {same.id}: nothing new to test")
         return self.bench.artifact(revision)
 
     def _same_inputs(self, revision: Revision) -> Revision | None:
@@ -39,8 +39,10 @@ class _OnBench:
         place, end = ground.place_of(culprit.commit or ""), ground.place_of(revision.commit or "")
         picked = is_pick(revision)
         neighbour, result = (place - 1, place) if picked else (place, place - 1)
-        keys = ground.commits[end].key(JS), ground.commits[neighbour].key(JS)
-        return ground.commits[result].revision if keys[0] == keys[1] else None
+        builds = self.sought.builds
+        same_js = ground.commits[end].key(JS) == ground.commits[neighbour].key(JS)
+        same_wasm = ground.builds_wasm or builds.source(end) == builds.source(result)
+        return ground.commits[result].revision if same_js and same_wasm else None
 
     def outcomes(self, revision: Revision) -> Sequence[Outcome]:
         """What one test of a variant says of the failure that was searched for. Raises MachineError."""

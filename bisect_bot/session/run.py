@@ -155,7 +155,7 @@ def _run(session: str, question: Question, workshop: Workshop) -> Report:
         workshop.journal.finish_session(session, SessionState.STOPPED)
         raise
     except BisectBotError as error:
-        stopped, reason = Result.UNUSABLE, f"{error}. {error.advice}".rstrip()
+        stopped, reason = Result.UNUSABLE, f"{str(error).rstrip('.')}. {error.advice}".rstrip()
         if isinstance(error, NoAdapter):
             workshop.forget_adapters(targets)
     targets = tuple(surroundings.now(target) for target in targets)

@@ -85,7 +85,7 @@ def make_report(answers: Sequence[Answer], bench: Bench, around: Circumstances) 
         trials=tuple(bench.trials),
         proofs=(*(proof for answer in answers if (proof := _proof(answer)) is not None), *around.proofs),
         counts=_counts(bench, around.searched or (len(revisions), len(revisions))),
-        warnings=(*bench.remarks, *around.warnings, *_warnings(answers, bench)),
+        warnings=(*bench.remarks, *around.warnings, *_warnings(answers, bench, around.proofs)),
         reference=source_of(bench.request) or reference_of(bench.cases),
         environment=(
             *environment(around.targets),
@@ -112,7 +112,7 @@ def cell_result(answer: Answer, trials: Sequence[Trial]) -> CellResult:
     sides = (conclusion.last_old, conclusion.first_new)
     told = None if None in sides else (sides[0] or 0, sides[1] or 0)
     boundary = Boundary(*answer.around) if answer.around else _boundary(answer, told)
-    ambiguous = len(answer.suspects) > 1
+    ambiguous = answer.around is not None
     result = Result.RANGE if ambiguous and conclusion.result is Result.FOUND else conclusion.result
     return CellResult(
         cell=answer.cell,
@@ -122,7 +122,7 @@ def cell_result(answer: Answer, trials: Sequence[Trial]) -> CellResult:
         suspects=_suspects(answer, conclusion),
         signature=next(iter(answer.failures), None),
         confidence=conclusion.confidence,
-        note=_several(answer) if ambiguous else conclusion.reason,
+        note=_several(answer) if ambiguous and trials else conclusion.reason,
         also=answer.failures[1:],
         tested=_tested(answer, told),
     )
@@ -135,7 +135,7 @@ def _tested(answer: Answer, sides: tuple[int, int] | None) -> tuple[str, str] | 
 
 def _suspects(answer: Answer, conclusion: Conclusion) -> tuple[Suspect, ...]:
     """The candidates that may be the first new one; commits that came with one WebAssembly share its probability."""
-    if len(answer.suspects) > 1:
+    if answer.around is not None:
         share = (conclusion.confidence or 0.0) / len(answer.suspects)
         return tuple(Suspect((each,), share) for each in answer.suspects)
     runs = [c.revisions for c in answer.candidates] or [(revision,) for revision in answer.line]
@@ -223,9 +223,17 @@ def _counts(bench: Bench, searched: tuple[int, int]) -> Counts:
     )
 
 
-def _warnings(answers: Sequence[Answer], bench: Bench) -> list[str]:
+def _unproved(proofs: Sequence[Proof]) -> list[str]:
+    return [
+        f"The proof by {proof.kind} did not hold: {proof.reason}. What was found is a change, but not all of it."
+        for proof in proofs
+        if proof.held is False and proof.kind != "retest"
+    ]
+
+
+def _warnings(answers: Sequence[Answer], bench: Bench, proofs: Sequence[Proof]) -> list[str]:
     """What the reader must know to trust the answer as far as it goes, and no further."""
-    found = _otherwise(answers, bench)
+    found = [*_unproved(proofs), *_otherwise(answers, bench)]
     for answer in answers:
         found += _unsteady(answer)
         conclusion = answer.conclusion

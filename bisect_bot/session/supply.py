@@ -40,7 +40,12 @@ class Supply:
         """The supply of `request`. Raises UsageError, and NpmError where no list of builds is to be had."""
         if request.source == PUBLISHED and request.wasm != AUTO:
             raise UsageError("--wasm is for commits: a published build brings its own", "Leave it out.")
-        return cls(request, workshop, workshop.revisions())
+        builds = workshop.revisions()
+        if request.wasm not in (AUTO, BUILD, *(build.version for build in builds)):
+            raise UsageError(
+                f"no published build is called {request.wasm!r}", "--wasm takes auto, build or a version; see: versions"
+            )
+        return cls(request, workshop, builds)
 
     # --- revisions ------------------------------------------------------------------------------
 
