@@ -36,7 +36,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """The search for one cell among the candidates `runs`; `guilty` is the part that its change is known to follow.
+    """The search for one cell among the candidates `runs`; `bench` has the tests, also those of swapped parts.
 
     Without a hunt there is nothing to be searched: all commits give the same artifact.
     """
