@@ -37,7 +37,7 @@ npm error code 2
 NPM = """
 npm error code ETARGET
 npm error notarget No matching version found for x@1.0.0.
-npm error A complete log of this run can be found in: /root/.npm/_logs/debug-0.log
+npm error A complete log of this run can be found in: ~/.npm/_logs/debug-0.log
 """
 PYTHON = """
 Traceback (most recent call last):

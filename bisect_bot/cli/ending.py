@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import typer
+from rich.console import RenderableType
 
 from bisect_bot.cli.console import PatientConsole, print_patiently
 from bisect_bot.errors import Exit, UsageError
@@ -43,10 +45,15 @@ def finish(report: Report, out: str | None, *, as_json: bool) -> None:
     """Writes and prints `report`, and ends the command with the status of its result."""
     folder = Path((out or out_folder(None)).replace(SESSION, report.session))
     written = write(report, folder)
+    tell(lambda: dumps(report), lambda: summary(report), written[1], as_json=as_json)
+    raise typer.Exit(STATUS[report.result])
+
+
+def tell(text: Callable[[], str], shown: Callable[[], RenderableType], written: Path | str, *, as_json: bool) -> None:
+    """Prints what was written: the JSON `text`, or what is `shown` of it and the path of the file for people."""
     if as_json:
-        print_patiently(dumps(report).rstrip("\n"))
+        print_patiently(text().rstrip("\n"))
     else:
         console = PatientConsole()
-        console.print(summary(report), crop=False)
-        console.print(f"report: {written[1]}", soft_wrap=True, markup=False)
-    raise typer.Exit(STATUS[report.result])
+        console.print(shown(), crop=False)
+        console.print(f"report: {written}", soft_wrap=True, markup=False)

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from bisect_bot.cli import options
-from bisect_bot.cli.console import PatientConsole
-from bisect_bot.cli.ending import SESSION, STATUS, out_folder
+from bisect_bot.cli.ending import SESSION, STATUS, out_folder, tell
 from bisect_bot.cli.show import LiveView
 from bisect_bot.errors import UsageError
 from bisect_bot.reports.matrix import dumps, summary, write
@@ -63,10 +62,5 @@ def matrix(
             return
         report = matrix_request(request, workshop)
     written = write(report, Path(folder.replace(SESSION, report.session)))
-    if as_json:
-        typer.echo(dumps(report))
-    else:
-        console = PatientConsole()
-        console.print(summary(report), crop=False)
-        console.print(f"report: {written}", soft_wrap=True, markup=False)
+    tell(lambda: dumps(report), lambda: summary(report), written, as_json=as_json)
     raise typer.Exit(STATUS[report.result])

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bisect_bot.cli.console import PatientConsole, print_patiently
-from bisect_bot.cli.ending import DEFAULT_OUT, out_folder
+from bisect_bot.cli.ending import DEFAULT_OUT, out_folder, tell
 from bisect_bot.reports.gathered import gather
 from bisect_bot.reports.merge_texts import dumps, summary, write
 from bisect_bot.reports.merging import merge
@@ -45,10 +44,4 @@ def merge_reports(
     """
     folder = Path(out_folder(out or FOLDER))
     merged = merge([gather(path) for path in reports])
-    written = write(merged, folder)
-    if as_json:
-        print_patiently(dumps(merged).rstrip("\n"))
-    else:
-        console = PatientConsole()
-        console.print(summary(merged), crop=False)
-        console.print(f"report: {written}", soft_wrap=True, markup=False)
+    tell(lambda: dumps(merged), lambda: summary(merged), write(merged, folder), as_json=as_json)

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from bisect_bot.model.pipeline import Bundle, Revision
 
+# What Revision.variant begins with, before a colon.
+WASM_OF, REVERT, PICK = "wasm", "revert", "pick"
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:

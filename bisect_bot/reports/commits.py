@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect_bot.model import CellResult, Culprit, Result, Revision
 from bisect_bot.reports.escaping import code_span, markdown, shorten
 from bisect_bot.reports.sentence import UPSTREAM, name
+from bisect_bot.reports.values import short_list
 
 _LISTED = 100
 _FILES = 20
@@ -25,7 +26,7 @@ def culprit_lines(culprit: Culprit) -> list[tuple[str, str]]:
     return [
         ("author", f"{culprit.author}, {culprit.date[:10]}"),
         *([("pull request", f"{UPSTREAM}/pull/{number}")] if number else []),
-        ("files", ", ".join(culprit.files[:_FILES]) + _more(len(culprit.files) - _FILES)),
+        ("files", short_list(culprit.files, _FILES)),
     ]
 
 
@@ -49,7 +50,3 @@ def several_markdown(answer: CellResult | None) -> list[str]:
     ]
     lines += [f"- … and {len(found) - _LISTED} more, in `report.json`"] if len(found) > _LISTED else []
     return [f"### Any of these {len(found)} commits may be the one\n\n" + "\n".join(lines)]
-
-
-def _more(left: int) -> str:
-    return f" and {left} more" if left > 0 else ""

@@ -32,6 +32,7 @@ from bisect_bot.session.against import Answer, Compared, References
 from bisect_bot.session.keys import probe_keys
 from bisect_bot.session.ledger import Ledger
 from bisect_bot.session.logs import last_lines
+from bisect_bot.session.proofs import is_proof
 from bisect_bot.session.smoke import after_smoke, parts_do_not_fit, smoke_backends, worst_smoke
 from bisect_bot.session.tools import Tools
 from bisect_bot.session.units import Unit, id_of
@@ -218,7 +219,7 @@ class Bench:
         artifact, reused = self._fetch(revision)
         if revision.id not in self._built:
             self._built.add(revision.id)
-            made = "proof_builds" if revision.variant else "builds"
+            made = "proof_builds" if is_proof(revision) else "builds"
             self.tally["artifacts_reused" if reused else made] += 1
             seconds = time.monotonic() - begin
             self.spent["builds"] += 0.0 if reused else seconds

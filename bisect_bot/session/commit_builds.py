@@ -11,10 +11,8 @@ from bisect_bot.builds import Store
 from bisect_bot.builds.yard import Yard
 from bisect_bot.errors import BuildUnusable
 from bisect_bot.model import Artifact, Bundle, Candidate, Commit, Part, PartKind, Revision
-from bisect_bot.session.ground import Ground, Source
-
-# What Revision.variant begins with.
-WASM_OF, REVERT, PICK = "wasm", "revert", "pick"
+from bisect_bot.model.commits import PICK, REVERT, WASM_OF
+from bisect_bot.session.ground import GLUE, Ground, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class CommitBuilds:
 
     def holds(self, revision: Revision) -> bool:
         """Whether `revision` is a commit of this ground."""
-        return any(commit.revision.commit == revision.commit for commit in self.ground.commits)
+        return self.ground.holds(revision.commit or "")
 
     def fetch(self, revision: Revision) -> tuple[Artifact, bool]:
         """The artifact of `revision`, and whether it was in the cache. Raises BuildUnusable, MachineError."""
@@ -97,7 +95,7 @@ class CommitBuilds:
         )
 
     def _glue(self, place: int) -> str:
-        return self.ground.commits[place].key("glue")
+        return self.ground.commits[place].key(GLUE)
 
     def bundle_for(self, revision: Revision, backend: str, wish: str) -> Bundle:
         """The file that a page loads of the artifact of `revision`, which was fetched. Raises BuildUnusable."""
@@ -152,7 +150,7 @@ class CommitBuilds:
             return (new.revision,)
         before, after = self.source_of(old.revision), self.source_of(new.revision)
         first = self.ground.place_of(new.revision.commit or "")
-        if before == after or before is None or after is None or before.place is None or after.place is None:
+        if before is None or after is None or before.place is None or after.place is None:
             return (new.revision,)
         came = {c.revision.commit for c in self.ground.wasm_changes(before.place, after.place)}
         if guilty is None and self.ground.changes_js(first):

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bisect_bot.model import Candidate, Cell, Failure, Outcome, PartKind, Request, Result, Revision, Trial
+from bisect_bot.model.commits import WASM_OF
 from bisect_bot.search import Aim, Conclusion
 from bisect_bot.session.bench import Bench
-from bisect_bot.session.commit_builds import WASM_OF, CommitBuilds
+from bisect_bot.session.commit_builds import CommitBuilds
 from bisect_bot.session.control import Controls
 from bisect_bot.session.ground import Source
 from bisect_bot.session.loop import Answer, Hunt, about
@@ -83,16 +84,14 @@ class Sought:
         if self.hunt is None or lender is None or not self.builds.lenders_differ(old, new):
             return PartKind.JS
         mixed = swap(old.revision, lender)
-        said = [about(t.verdict, self.hunt.failures) for t in self._trials(mixed)]
-        before = [about(t.verdict, self.hunt.failures) for t in self._trials(old.revision)]
-        after = [about(t.verdict, self.hunt.failures) for t in self._trials(new.revision)]
+        failures = self.hunt.failures
+        said, before, after = (
+            [about(trial.verdict, failures) for trial in _decided(self.cell, revision, self.bench)]
+            for revision in (mixed, old.revision, new.revision)
+        )
         if not said or len({*said}) > 1:
             return None
         return PartKind.JS if said[0] in before else PartKind.WASM if said[0] in after else None
-
-    def _trials(self, revision: Revision) -> list[Trial]:
-        own = (t for t in self.bench.trials if t.cell == self.cell and t.revision == revision.id)
-        return [t for t in own if t.verdict.outcome in (Outcome.GOOD, Outcome.BAD)]
 
     def culprit(self) -> Revision | None:
         """The one commit that is found; None where there is none, or another may be it."""
@@ -224,9 +223,14 @@ def _differ(cell: Cell, old: Revision, new: Revision, bench: Bench) -> bool:
 
 def _said(cell: Cell, revision: Revision, bench: Bench) -> Trial | None:
     """The one answer of `revision`; None where it has none or more than one."""
-    own = [t for t in bench.trials if t.cell == cell and t.revision == revision.id]
-    told = [t for t in own if t.verdict.outcome in (Outcome.GOOD, Outcome.BAD)]
+    told = _decided(cell, revision, bench)
     return told[0] if told and len({t.verdict.outcome for t in told}) == 1 else None
+
+
+def _decided(cell: Cell, revision: Revision, bench: Bench) -> list[Trial]:
+    """The trials of `revision` that are good or bad."""
+    own = (t for t in bench.trials if t.cell == cell and t.revision == revision.id)
+    return [t for t in own if t.verdict.outcome in (Outcome.GOOD, Outcome.BAD)]
 
 
 def _alike(one: Trial, other: Trial | None) -> bool:

@@ -41,12 +41,15 @@ class Ground:
     builds_wasm: bool = False
     wasm_keys: tuple[str, ...] = ()
     _changes: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _places: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.wasm_keys:
             object.__setattr__(self, "wasm_keys", tuple(commit.key(WASM) for commit in self.commits))
         changed = (int(self.changes_wasm(place)) for place in range(len(self.commits)))
         object.__setattr__(self, "_changes", tuple(accumulate(changed)))
+        places = {commit.revision.commit or "": place for place, commit in enumerate(self.commits)}
+        object.__setattr__(self, "_places", places)
 
     def choices(self, place: int) -> tuple[Source, ...]:
         """The sources that the commit at `place` can be tried with, the best first; none where it builds its own.
@@ -128,4 +131,8 @@ class Ground:
 
     def place_of(self, sha: str) -> int:
         """The place of the commit with the full id `sha`. Raises KeyError."""
-        return next(i for i, commit in enumerate(self.commits) if commit.revision.commit == sha)
+        return self._places[sha]
+
+    def holds(self, sha: str) -> bool:
+        """Whether the commit with the full id `sha` is one of the ground's."""
+        return sha in self._places

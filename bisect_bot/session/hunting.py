@@ -16,7 +16,8 @@ from bisect_bot.session.control import Controls
 from bisect_bot.session.loop import Answer, Hunt, about, run_hunts
 from bisect_bot.session.proving import prove_all
 from bisect_bot.session.replay import sentences
-from bisect_bot.session.supply import AUTO, Supply
+from bisect_bot.session.supply import Supply
+from bisect_bot.session.survey import AUTO
 from bisect_bot.session.units import Unit
 
 _CHANGED = (Result.FOUND, Result.RANGE)
@@ -117,8 +118,7 @@ class Hunting:
 
     def _search(self, cells: Sequence[Asked], builds: CommitBuilds, bench: Bench, controls: Controls) -> None:
         ground = builds.ground
-        commits = [commit.revision for commit in ground.commits]
-        self.revisions = (*self.revisions, *(c for c in commits if c not in self.revisions))
+        self.revisions = tuple(dict.fromkeys((*self.revisions, *(commit.revision for commit in ground.commits))))
         between = ground.end - ground.begin + 1
         self.searched = (self.searched[0] + between, self.searched[1] + len(ground.candidates()))
         sought = prepare(cells, builds, bench, controls)

@@ -10,7 +10,7 @@ from bisect_bot.model import Request, Revision
 from bisect_bot.reports.values import counted
 from bisect_bot.session.commit_builds import CommitBuilds
 from bisect_bot.session.run import Question, ask
-from bisect_bot.session.supply import AUTO
+from bisect_bot.session.survey import AUTO
 from bisect_bot.session.workshop import Workshop
 
 # Seconds, where this machine has not measured its own yet: a build from a warm folder, the first one, and a probe.

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from bisect_bot.errors import BisectBotError, BuildUnusable, DiskFull, JournalError, MachineError, UsageError
 from bisect_bot.model import Artifact, Direction, Outcome, Proof, Revision
+from bisect_bot.model.commits import PICK, REVERT
 
 _SHORT = 10
 
@@ -26,7 +27,7 @@ class Way(StrEnum):
 
 
 # What `Revision.variant` begins with, for each way.
-VARIANTS = {Way.REVERT: "revert:", Way.PICK: "pick:"}
+VARIANTS = {Way.REVERT: f"{REVERT}:", Way.PICK: f"{PICK}:"}
 _DONE = {Way.REVERT: "taken back", Way.PICK: "applied"}
 
 

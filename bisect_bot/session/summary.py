@@ -44,8 +44,9 @@ PRECEDENCE = (
     Result.SAME,
 )
 
-# Cells that a sentence names.
+# Cells, and commits, that a sentence names.
 _CELLS = 5
+_COMMITS = 8
 PLACES = {"cpu": "the CPU", "gpu": "the GPU", "mixed": "both CPU and GPU"}
 
 
@@ -262,15 +263,11 @@ def _stood_in(trials: Sequence[Trial]) -> list[str]:
             lacking.setdefault(trial.wasm, {}).update(dict.fromkeys(trial.approximate))
     return [
         f"The WebAssembly of {version} stood in for that of {', '.join(revisions[version])}:"
-        f" {len(commits)} commits that change C++ cannot be told apart ({_some(list(commits))})."
+        f" {len(commits)} commits that change C++ cannot be told apart"
+        f" ({short_list([commit[:10] for commit in commits], _COMMITS)})."
         for version, commits in lacking.items()
         if commits
     ]
-
-
-def _some(commits: Sequence[str]) -> str:
-    shown = ", ".join(commit[:10] for commit in commits[:8])
-    return shown + (f" and {len(commits) - 8} more" if len(commits) > 8 else "")
 
 
 def _otherwise(answers: Sequence[Answer], bench: Bench) -> list[str]:

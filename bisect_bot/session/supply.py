@@ -15,12 +15,13 @@ from bisect_bot.history.clone import Clone, open_clone
 from bisect_bot.history.ends import oldest_first
 from bisect_bot.history.patches import diff_of, reverse_diff_of
 from bisect_bot.model import Artifact, Bundle, Commit, Request, Revision
-from bisect_bot.session.commit_builds import PICK, CommitBuilds
+from bisect_bot.model.commits import PICK
+from bisect_bot.session.commit_builds import CommitBuilds
 from bisect_bot.session.ground import JS, WASM
-from bisect_bot.session.survey import BUILD, survey
+from bisect_bot.session.survey import AUTO, BUILD, survey
 from bisect_bot.session.workshop import Workshop
 
-AUTO, PUBLISHED, COMMITS = "auto", "published", "commits"
+PUBLISHED, COMMITS = "published", "commits"
 
 
 @dataclass(slots=True)
@@ -52,8 +53,7 @@ class Supply:
     def meant(self, text: str) -> Revision:
         """The revision that `text` names; says which where it is not the name itself. Raises UnknownRevision."""
         revision = self._resolve(text)
-        if revision.id != text:
-            self.workshop.watcher.say(f"{text} is taken for {revision.id}")
+        self._say_what_is_meant(text, revision)
         return revision
 
     def ends(self, good: str, bad: str) -> tuple[Revision, Revision]:
@@ -62,9 +62,12 @@ class Supply:
         if len({revision.version is None for revision in found}) > 1:
             found = self._commit(good), self._commit(bad)
         for text, revision in zip((good, bad), found, strict=True):
-            if revision.id != text:
-                self.workshop.watcher.say(f"{text} is taken for {revision.id}")
+            self._say_what_is_meant(text, revision)
         return found
+
+    def _say_what_is_meant(self, text: str, revision: Revision) -> None:
+        if revision.id != text:
+            self.workshop.watcher.say(f"{text} is taken for {revision.id}")
 
     def _resolve(self, text: str) -> Revision:
         if self.request.source == COMMITS:
@@ -131,7 +134,7 @@ class Supply:
         if wasm == AUTO and self.toolchain.able:
             wasm = BUILD
         ground = survey(
-            self.clone.git,
+            self.clone,
             old.commit or "",
             new.commit or "",
             self.yard.recipes.history_inputs(),

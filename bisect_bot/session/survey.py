@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from bisect_bot.errors import UnknownRevision
+from bisect_bot.history.clone import Clone
 from bisect_bot.history.commits import Inputs, plan
-from bisect_bot.history.git import Git
-from bisect_bot.history.mainline import read_main_line
 from bisect_bot.model import Commit, Revision
 from bisect_bot.session.ground import Ground, Source
 
@@ -15,7 +13,7 @@ AUTO, BUILD = "auto", "build"
 
 
 def survey(
-    git: Git,
+    clone: Clone,
     old: str,
     new: str,
     inputs: Inputs,
@@ -27,11 +25,10 @@ def survey(
 
     `builds` are all published builds; those made from a commit of main between the two, and the nearest on either
     side, can lend their WebAssembly. `wasm` is `auto`, `build` (each commit builds its own) or the version of a
-    published build, which alone is taken then; `wasm_key` tells what a commit's own is made of. Raises
-    UnknownRevision for a version that is not among `builds`, UsageError where git cannot tell what lies between.
+    published build among `builds`, which alone is taken then; `wasm_key` tells what a commit's own is made of. Raises
+    UsageError where git cannot tell what lies between.
     """
-    main = read_main_line(git)
-    line, position = (main.commits, main.position) if main else ((), {})
+    line, position = clone.main.commits, clone.main.position
     lenders = {} if wasm == BUILD else _lenders(builds, line, wasm)
     low, high = position.get(old), position.get(new)
     first, last = old, new
@@ -39,7 +36,7 @@ def survey(
         places = sorted(position[sha] for sha in lenders.values() if sha)
         first = line[max([p for p in places if p <= low], default=low)]
         last = line[min([p for p in places if p >= high], default=high)]
-    commits = plan(git, first, last, inputs)
+    commits = plan(clone.git, first, last, inputs)
     where = {commit.revision.commit or "": index for index, commit in enumerate(commits)}
     sources = tuple(Source(version, where.get(sha)) for version, sha in lenders.items() if sha in where or wasm != AUTO)
     keys = tuple(wasm_key(commit) for commit in commits)
@@ -49,12 +46,7 @@ def survey(
 def _lenders(builds: Sequence[Revision], line: Sequence[str], wasm: str) -> Mapping[str, str]:
     """The published builds that can lend, each with the commit of main that it was made from (empty: unknown)."""
     if wasm != AUTO:
-        named = [build for build in builds if build.version == wasm]
-        if not named:
-            raise UnknownRevision(
-                f"no published build is called {wasm!r}", "--wasm takes auto, build or a version; see: versions"
-            )
-        return {wasm: _full(named[0].commit, line)}
+        return {wasm: _full(next(build.commit for build in builds if build.version == wasm), line)}
     made = {b.version: _full(b.commit, line) for b in builds if b.version and b.commit and b.on_main is not False}
     return {version: sha for version, sha in made.items() if sha}
 
