@@ -6,6 +6,10 @@ import sys
 
 from bisect_bot import bootstrap
 
+# Over the cores, a file staying whole for what its tests share; more than four browsers at once starve each other.
+# Arguments of the user's come after these, so `-n 0` is one process.
+SPREAD = ("-n", "logical", "--maxprocesses", "4", "--dist", "loadfile")
+
 
 def main() -> int:
     """Prepares the environment where that is needed and runs pytest; returns its exit status."""
@@ -13,9 +17,7 @@ def main() -> int:
 
     import pytest  # noqa: PLC0415 - may just have been installed
 
-    from tests.browser_first import BrowserFirst  # noqa: PLC0415
-
-    return pytest.main(sys.argv[1:], plugins=[BrowserFirst()])
+    return pytest.main([*SPREAD, "-p", "tests.browser_first", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

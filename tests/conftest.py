@@ -25,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keeps the tests' packages and journals away from the user's own cache."""
     os.environ.setdefault("BISECT_BOT_CACHE", str(paths.cache_root() / "tests"))
     config.stash[RAN] = 0
+    config.pluginmanager.register(Ran(config))
     # What a shell starts in the background ignores Ctrl-C, and so would all that the tests start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -43,14 +44,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(reason)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_call(item: pytest.Item) -> None:
-    """Counts the tests that came to run."""
-    item.config.stash[RAN] += 1
+class Ran:
+    """Counts the tests that came to run, wherever they did: in this process or in one of several."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Hears of each step of each test."""
+        if report.when == "call" and not report.skipped:
+            self.config.stash[RAN] += 1
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """In CI a run in which every test was skipped is not a success."""
+    if hasattr(session.config, "workerinput"):
+        return  # one process of several: the one that started them decides
     nothing_ran = session.config.stash[RAN] == 0 and not session.config.option.collectonly
     if in_ci() and nothing_ran and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
