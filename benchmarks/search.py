@@ -12,29 +12,26 @@ import argparse
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from benchmarks.search_bench import AIM, BUILD, METHODS, RUN, Bench, Done, costs, share
+from benchmarks.search_doubt import any_rates, weighted
 from benchmarks.search_histories import (
     History,
     Runs,
-    Told,
     in_runs,
     no_change,
     one_change,
     scattered,
+    simple,
     summary,
     three_changes,
     untestable_gap,
 )
-from benchmarks.search_methods import Method, git_bayesect, ours, plain
 from bisect_bot.model import Outcome
-from bisect_bot.search import Aim, Evidence, Prices, Test, groups, next_action, next_together
+from bisect_bot.search import Evidence, Prices, Test, groups, next_action, next_together
 
-BUILD, RUN = 20.0, 1.0
-AIM = Aim(confidence=0.95, rarest=0.2)
 RATES = ((1.0, 0.0), (0.5, 0.0), (0.2, 0.0), (1.0, 0.05), (0.9, 0.1))
 OTHER_RATES = (
     (0.8, 0.0),
@@ -48,56 +45,7 @@ OTHER_RATES = (
     (0.0, 0.5),
 )
 
-METHODS: dict[str, Method | None] = {
-    "ours": ours(AIM, Prices(BUILD, RUN)),
-    "ours, builds free": ours(AIM, Prices(0.0, RUN)),
-    "ours, 8 known": ours(AIM, Prices(BUILD, RUN), known=8),
-    "git-bayesect": git_bayesect(),
-    "plain bisection": plain(),
-    "5 runs, any bad": plain(5),
-}
-
-Make = Callable[[random.Random], History]
-
-
-@dataclass(frozen=True)
-class Done:
-    """One search of one history."""
-
-    history: History
-    told: Told
-    tests: int
-    built: frozenset[int]
-    shows_more: bool
-
-    @property
-    def right(self) -> bool:
-        """The last change was named, or it was said that there is none."""
-        changes = self.history.changes
-        return self.told.first_new == changes[-1] if changes else self.told.result == "same"
-
-    @property
-    def seconds(self) -> float:
-        """What it took in units of a run."""
-        return len(self.built) * BUILD + self.tests * RUN
-
-
-def search(method: str, make: Make, seed: str, number: int) -> Done:
-    """One search. Every method gets the same histories."""
-    history = make(random.Random(f"{seed} {number}"))
-    runs = Runs(history, random.Random(f"{seed} {number} {method}"))
-    chosen = METHODS[method]
-    assert chosen is not None
-    told = chosen(runs)
-    return Done(history, told, runs.tests, runs.built, runs.shows_more)
-
-
 # --- kinds of histories -------------------------------------------------------------------------
-
-
-def simple(size: int, fails: tuple[float, float], rng: random.Random) -> History:
-    """One change."""
-    return one_change(rng, size, fails)
 
 
 def unchanged(size: int, rng: random.Random) -> History:
@@ -117,29 +65,6 @@ def untestable(size: int, fails: tuple[float, float], kind: str, rng: random.Ran
 
 
 # --- tables -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Bench:
-    """How much is simulated. `run` searches all histories of a cell."""
-
-    histories: int
-    size: int
-    seed: str
-    jobs: int
-    kept: dict[tuple[str, str], list[Done]] = field(default_factory=dict)
-
-    def run(self, method: str, make: Make, name: str) -> list[Done]:
-        """All searches of a cell, whose `name` stands for what `make` makes."""
-        if (method, name) not in self.kept:
-            one = partial(search, method, make, f"{self.seed} {name}")
-            with ProcessPoolExecutor(self.jobs) as pool:
-                self.kept[method, name] = list(pool.map(one, range(self.histories), chunksize=10))
-        return self.kept[method, name]
-
-    def methods(self) -> Iterator[str]:
-        """The methods that can be run here."""
-        return (name for name, method in METHODS.items() if method is not None and name != "ours, 8 known")
 
 
 def rates(bench: Bench, cells: Sequence[tuple[float, float]], only: str = "") -> None:
@@ -238,18 +163,23 @@ def _together(size: int, places: Sequence[int]) -> tuple[set[int], int]:
 
 
 def more_than_one(bench: Bench) -> None:
-    """Two culprits with a fix between them."""
+    """Two culprits with a fix between them.
+
+    `could show`: the tested candidates lie on sides that change more than once, by what they mostly answered too (also
+    by a single run). `odds 20:1`: the answers are so much likelier with the true sides than with any single change.
+    """
     print(f"\nTwo culprits with a fix between them, {bench.size} candidates")
-    head = f"{'method':<14} {'rates':>8} {'named':>6} {'a true one':>11} {'could show':>11} {'and said so':>12}"
+    said = f"{'could show':>11} {'and said':>9} {'odds 20:1':>10} {'and said':>9}"
+    head = f"{'method':<14} {'rates':>8} {'named':>6} {'a true one':>11} {said}"
     print(f"{head} {'tests':>12} {'builds':>11}")
     for method in ("ours", "ours, 8 known"):
         for new, old in ((1.0, 0.0), (0.95, 0.02), (0.9, 0.1), (0.5, 0.0)):
             done = bench.run(method, partial(several, bench.size, (old, new)), f"several {new}/{old}")
             named = [d for d in done if d.told.first_new is not None]
             true = share(d.told.first_new in d.history.changes[::2] for d in named)
-            shown = [d for d in done if d.shows_more]
-            said = share(d.told.more for d in shown)
-            row = f"{method:<14} {f'{new:g}/{old:g}':>8} {len(named):6d} {true:11.3f} {len(shown):11d} {said:12.3f}"
+            row = f"{method:<14} {f'{new:g}/{old:g}':>8} {len(named):6d} {true:11.3f}"
+            for shown, width in (([d for d in done if d.shows_more], 11), ([d for d in done if d.odds_of_more], 10)):
+                row += f" {len(shown):{width}d} {share(d.told.more for d in shown):9.3f}"
             print(f"{row} {costs(done)}", flush=True)
 
 
@@ -290,17 +220,6 @@ def timing(bench: Bench) -> None:
     print(f"\n4,096 candidates, {len(spent)} decisions: mean {statistics.mean(spent):.1f} ms, most {spent[-1]:.1f} ms")
 
 
-def share(flags: Iterator[bool]) -> float:
-    """The share that is true."""
-    values = list(flags)
-    return sum(values) / len(values) if values else float("nan")
-
-
-def costs(done: Sequence[Done]) -> str:
-    """Tests and builds, mean and 95th percentile."""
-    return f"{summary([d.tests for d in done]):>12} {summary([len(d.built) for d in done]):>11}"
-
-
 TABLES: dict[str, Callable[[Bench], None]] = {
     "rates": lambda bench: rates(bench, RATES),
     "none": nothing_changed,
@@ -309,6 +228,8 @@ TABLES: dict[str, Callable[[Bench], None]] = {
     "several": more_than_one,
     "wall": wall_time,
     "timing": timing,
+    "mixed": any_rates,
+    "weights": weighted,
     "other": lambda bench: rates(bench, OTHER_RATES, "ours"),
 }
 

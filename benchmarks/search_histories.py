@@ -7,8 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import log
 
 from bisect_bot.model import Outcome
+
+# How often a candidate that never or always fails answers otherwise all the same, in what the answers are worth.
+FREAK = 0.001
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,23 @@ class Runs:
         told = [i for i in sorted(self.asked) if i not in self.history.skipped and self._typical(i)]
         return sum(a != b for a, b in pairwise(self.history.is_new(i) for i in told)) > 1
 
+    @property
+    def odds_of_more(self) -> bool:
+        """Whether several changes explain the answers 20 times as well as any single one, knowing the rates."""
+        if len(self.history.changes) < 2:
+            return False
+        old, new = (self._logs(fails) for fails in self.history.fails)
+        true = sum((new if self.history.is_new(i) else old)[i] for i in old)
+        places = [*sorted(old), self.history.size]
+        single = max(sum((new if i >= place else old)[i] for i in old) for place in places)
+        return true - single > log(20)
+
+    def _logs(self, fails: float) -> dict[int, float]:
+        """The log likelihood of the answers of each testable candidate that fails at this rate, freaks allowed for."""
+        rate = min(max(fails, FREAK), 1 - FREAK)
+        at = [i for i in self.asked if i not in self.history.skipped]
+        return {i: self.bad[i] * log(rate) + (self.asked[i] - self.bad[i]) * log(1 - rate) for i in at}
+
     def _typical(self, index: int) -> bool:
         """Whether the answers of a candidate fit its own side better than the other."""
         fails = self.history.fails[self.history.is_new(index)]
@@ -75,11 +96,17 @@ class Told:
     first_new: int | None = None
     last_old: int | None = None
     more: bool = False
+    confidence: float | None = None
 
 
 def one_change(rng: random.Random, size: int, fails: tuple[float, float]) -> History:
     """A change at a random candidate."""
     return History(size, (rng.randrange(1, size),), fails)
+
+
+def simple(size: int, fails: tuple[float, float], rng: random.Random) -> History:
+    """One change, with the random numbers last."""
+    return one_change(rng, size, fails)
 
 
 def three_changes(rng: random.Random, size: int, fails: tuple[float, float]) -> History:
@@ -91,6 +118,31 @@ def no_change(rng: random.Random, size: int, fails: tuple[float, float]) -> Hist
     """Both ends are alike and flaky, at a rate between those of `fails`."""
     rate = rng.uniform(*fails)
     return History(size, (), (rate, rate))
+
+
+def random_rates(rng: random.Random, least: float) -> tuple[float, float]:
+    """Rates of the old and the new side that differ by at least `least`; the higher one is at least 0.2.
+
+    In a fifth of the histories the bad side always fails, in a third the good one never does; in a quarter the change
+    is a fix.
+    """
+    while True:
+        high = 1.0 if rng.random() < 0.2 else rng.uniform(0.2, 1.0)
+        low = 0.0 if rng.random() < 0.35 else rng.uniform(0.0, 0.9)
+        if high - low >= least:
+            return (low, high) if rng.random() < 0.75 else (high, low)
+
+
+def right_weights(history: History) -> list[float]:
+    """A tenth of the candidates, the true one among them, is thought to be 50 times as likely as the others."""
+    rng = random.Random(f"weights {history}")
+    likely = {history.changes[-1], *(i for i in range(history.size) if rng.random() < 0.1)}
+    return [50.0 if i in likely else 1.0 for i in range(history.size)]
+
+
+def wrong_weights(history: History) -> list[float]:
+    """A tenth of the candidates is thought to be 50 times as likely as the others, and the true one impossible."""
+    return [0.0 if i == history.changes[-1] else weight for i, weight in enumerate(right_weights(history))]
 
 
 def scattered(rng: random.Random, size: int, share: float) -> frozenset[int]:

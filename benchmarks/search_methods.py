@@ -9,21 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.search_histories import Runs, Told
+from benchmarks.search_histories import History, Runs, Told
 from bisect_bot.model import Outcome
 from bisect_bot.search import Aim, Evidence, Prices, Test, next_action
 
 Method = Callable[[Runs], Told]
 
 
-def ours(aim: Aim, prices: Prices, known: int = 0) -> Method:
-    """Our search, begun with one answer of each of `known` candidates at equal distances (a half-done bisection)."""
+def ours(aim: Aim, prices: Prices, known: int = 0, weigh: Callable[[History], list[float]] | None = None) -> Method:
+    """Our search, begun with one answer of each of `known` candidates at equal distances (a half-done bisection).
+
+    `weigh` says how likely each candidate is thought to be, knowing the truth.
+    """
 
     def method(runs: Runs) -> Told:
         size = runs.history.size
         before = [size * (i + 1) // (known + 1) for i in range(known)]
         evidence = [Evidence(index, runs.answer(index)) for index in before]
-        while isinstance(action := next_action(size, evidence, aim=aim, prices=prices), Test):
+        weights = None if weigh is None else weigh(runs.history)
+        while isinstance(action := next_action(size, evidence, aim=aim, prices=prices, weights=weights), Test):
             evidence.append(Evidence(action.index, runs.answer(action.index)))
         named = action.result.value in ("found", "range")
         return Told(
@@ -31,6 +35,7 @@ def ours(aim: Aim, prices: Prices, known: int = 0) -> Method:
             action.first_new if named else None,
             action.last_old if named else None,
             bool(action.other_changes),
+            action.confidence,
         )
 
     return method

@@ -15,11 +15,13 @@ GOOD, BAD = Outcome.GOOD, Outcome.BAD
 pure = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
 
 
-def together(size: int, first_new: Sequence[int | None]) -> tuple[list[int], tuple[Conclusion, ...]]:
+def together(
+    size: int, first_new: Sequence[int | None], weights: Sequence[float] | None = None
+) -> tuple[list[int], tuple[Conclusion, ...]]:
     """What is asked for cases that fail from these candidates on (None: never), and what comes out."""
     evidences: list[list[Evidence]] = [[] for _ in first_new]
     asked: list[int] = []
-    while isinstance(action := next_together(size, evidences), Test):
+    while isinstance(action := next_together(size, evidences, weights=weights), Test):
         asked.append(action.index)
         for evidence, first in zip(evidences, first_new, strict=True):
             fails = first is not None and action.index >= first
@@ -82,6 +84,17 @@ def test_groups_leave_out_what_has_no_boundary() -> None:
     same = next_action(9, [Evidence(i, GOOD) for i in (0, 8, 0, 8)])
     assert isinstance(same, Conclusion)
     assert groups([same, None]) == ()
+
+
+def test_weights_decide_what_is_built_for_all_cases_and_nothing_that_is_answered() -> None:
+    built, answers = {}, set()
+    for name, likely, unlikely in (("right", range(70, 75), ()), ("none", (), ()), ("wrong", range(20, 25), (72,))):
+        weights = [50.0 if i in likely else 0.0 if i in unlikely else 1.0 for i in range(128)]
+        asked, conclusions = together(128, [72, 72, 72], weights)
+        built[name] = len(set(asked))
+        answers.add(tuple((c.result, c.last_old, c.first_new) for c in conclusions))
+    assert answers == {((Result.FOUND, 71, 72),) * 3}
+    assert built["right"] < built["none"] < built["wrong"] <= built["none"] + 5
 
 
 def test_no_case_at_all_is_refused() -> None:

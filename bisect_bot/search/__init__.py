@@ -5,6 +5,7 @@ Pure: what was observed goes in, the next test or the conclusion comes out. Nobo
 """
 
 from bisect_bot.search.bisection import best_gap, next_action, suspects
+from bisect_bot.search.gains import halvings
 from bisect_bot.search.together import Group, groups, next_together
 from bisect_bot.search.types import Aim, Conclusion, Evidence, Prices, Purpose, Test, Weights
 
@@ -19,6 +20,7 @@ __all__ = [
     "Weights",
     "best_gap",
     "groups",
+    "halvings",
     "next_action",
     "next_together",
     "suspects",

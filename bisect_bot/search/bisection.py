@@ -11,7 +11,7 @@ from math import ceil, log
 from bisect_bot.model import Outcome, Result
 from bisect_bot.search.belief import Belief, believe, place_weights
 from bisect_bot.search.conclude import conclude, posterior, same_ends, unusable
-from bisect_bot.search.gains import Gains, gains, halving, rates_of_gain
+from bisect_bot.search.gains import Gains, affordable, gains, halving, rates_of_gain
 from bisect_bot.search.rates import Floats
 from bisect_bot.search.tally import (
     NEEDED_AT_ENDS,
@@ -31,9 +31,15 @@ from bisect_bot.search.types import Aim, Conclusion, Evidence, Prices, Purpose, 
 # Where the two ends never differed, the share of the allowed doubt that may come from runs that were too few.
 SHARE_OF_DOUBT = 4
 # The share of the allowed doubt that a boundary may leave; the rest is for what the model does not know. A failure that
-# was seen to come and go may be rarer than it looks so far, which leaves the model more sure than it should be.
-DOUBT_WHEN_STEADY = 0.25
-DOUBT_WHEN_FLAKY = 0.2
+# was seen or said to come and go may be rarer than it looks so far, which leaves the model more sure than it should be.
+DOUBT_WHEN_STEADY = 0.2
+DOUBT_WHEN_FLAKY = 0.1
+# Ends that always fail are called the same when one that fails half the time would have passed: they fail plainly
+# enough, and what fails rarely is not what was asked about.
+HALF_THE_TIME = 0.5
+# Flaky ends are called the same once no change of rates that must not be overlooked fits the answers better than this
+# many times the allowed doubt (by odds). At 1 no more than the doubt would be missed for certain, at a third more runs.
+OVERLOOKED = 10
 # Several changes this likely are asked after at once; from UNLIKELY on before a single one is concluded. At
 # `belief.BELIEVED` they are believed. No candidate is asked more often than that for it.
 LIKELY = 0.05
@@ -48,13 +54,15 @@ def next_action(
     aim: Aim | None = None,
     prices: Prices | None = None,
     weights: Weights | None = None,
+    within: int | None = None,
 ) -> Test | Conclusion:
     """The next test, or the conclusion when no further test is worth it.
 
     `size` (at least 2) counts the candidates: index 0 is the old end, size-1 the new one. `evidence` holds
     everything believed so far, in any order, also what was asked for elsewhere. Which of good and bad is the old
     outcome is read off the answers. `weights` say how likely each candidate is to be the first new one, relative to
-    the others (the first number is not used): they decide what is asked first, not what is answered. `prices` are
+    the others (the first number is not used): they decide what is asked first, not what is answered, and while no
+    answer contradicts another only as far as `within` candidates between the ends are enough. `prices` are
     paid for what no answer is known of (build_s) and for each run. Equal input gives equal output, and answering
     what is asked always comes to a conclusion.
 
@@ -63,7 +71,7 @@ def next_action(
     confidence than the default). Raises ValueError for a size below 2, an index outside the candidates, infra
     outcomes, and weights that do not fit.
     """
-    state = State(size, evidence, aim or Aim(), prices or Prices(), weights)
+    state = State(size, evidence, aim or Aim(), prices or Prices(), weights, within)
     return state.steady() or state.doubtful()
 
 
@@ -103,9 +111,15 @@ class State:
     """The evidence with what follows from it, for one decision."""
 
     def __init__(
-        self, size: int, evidence: Sequence[Evidence], aim: Aim, prices: Prices, weights: Weights | None
+        self,
+        size: int,
+        evidence: Sequence[Evidence],
+        aim: Aim,
+        prices: Prices,
+        weights: Weights | None,
+        within: int | None = None,
     ) -> None:
-        self.size, self.aim, self.prices = size, aim, prices
+        self.size, self.aim, self.prices, self.within = size, aim, prices, within
         self.seen: Seen = count(size, evidence)
         self.even: Floats = place_weights(size, None)
         self.places: Floats = self.even if weights is None else place_weights(size, weights)
@@ -166,7 +180,9 @@ class State:
     def _never_differ(self) -> bool:
         """Whether ends with the same answers are the same. One that passes now and then may hide in few failures."""
         passed = self.seen[0].outcome is Outcome.GOOD
-        return passed or self.aim.rarest == 1 or self.belief.nothing >= self.aim.confidence
+        if passed or self.aim.rarest == 1:
+            return True
+        return self.belief.nothing >= self.aim.confidence and not self._may_differ()
 
     def _end(self) -> Test | None:
         """The end whose turn it is, or None when both have answered often enough."""
@@ -213,7 +229,12 @@ class State:
 
     def halving(self) -> Floats:
         """The bits that each untested candidate in the gap is good for, if the answers are taken at their word."""
-        return halving(self.size, self.seen, self.places, self.gap)
+        bits = halving(self.size, self.seen, self.places, self.gap)
+        if self.within is None or self.places is self.even:
+            return bits
+        tested = sum(bool(tally.answers) for i, tally in self.seen.items() if i not in self.ends)
+        bits = bits * affordable(self.size, self.gap, self.within - tested)
+        return bits if bits.any() else halving(self.size, self.seen, self.even, self.gap)
 
     def due_sides(self) -> list[int]:
         """The sides of the gap that were not tested again as often as they must."""
@@ -241,6 +262,8 @@ class State:
             )
         index = self._vote()
         if index is None:
+            index = self._end_again()
+        if index is None:
             index = self._unproved()
         if index is None:
             index = self._telling()
@@ -252,7 +275,7 @@ class State:
 
     def _settled(self) -> Conclusion | None:
         belief = self.belief
-        if belief.nothing >= self.aim.confidence:
+        if belief.nothing >= self.aim.confidence and not self._may_differ():
             return conclude(self.size, self.seen, belief, Result.SAME)
         best = belief.best
         last_old, first_new = belief.sides(best)
@@ -264,9 +287,23 @@ class State:
             return None
         return conclude(self.size, self.seen, belief, Result.FOUND if first_new == last_old + 1 else Result.RANGE)
 
+    def _may_differ(self) -> bool:
+        """Whether a change of rates that must not be overlooked may have been."""
+        doubt, least = 1 - self.aim.confidence, self.aim.rarest
+        if contradictions(self.seen):
+            return self.belief.overlooked(least) > doubt * OVERLOOKED
+        return self.belief.overlooked(max(least, HALF_THE_TIME)) > doubt
+
     def _sure(self, belief: Belief) -> bool:
-        share = DOUBT_WHEN_FLAKY if contradictions(self.seen) else DOUBT_WHEN_STEADY
+        flaky = contradictions(self.seen) or self.aim.rarest < 1
+        share = DOUBT_WHEN_FLAKY if flaky else DOUBT_WHEN_STEADY
         return bool(belief.mass[belief.best] >= 1 - (1 - self.aim.confidence) * share)
+
+    def _end_again(self) -> int | None:
+        """The end to ask where nothing seems to have changed, and too little was asked to say so."""
+        if self.belief.nothing < self.aim.confidence:
+            return None
+        return min((i for i in self.ends if not self.seen[i].spent), key=lambda i: self.seen[i].answers, default=None)
 
     def _unproved(self) -> int | None:
         """A side of a boundary that is sure otherwise, which was not tested again as often as it must."""

@@ -53,6 +53,18 @@ def halving(size: int, seen: Seen, places: Floats, gap: tuple[int, int]) -> Floa
     return bits
 
 
+def halvings(size: int) -> int:
+    """How many candidates between the two ends have to be tested at most when each test halves what is left."""
+    return (size - 2).bit_length()
+
+
+def affordable(size: int, gap: tuple[int, int], tests: int) -> NDArray[np.bool_]:
+    """Which candidates can be tested so that, whatever they answer, halving what is left ends after `tests` in all."""
+    last_old, first_new = gap
+    at = np.arange(size)
+    return np.asarray(np.maximum(at - last_old, first_new - at) <= 2.0 ** (tests - 1))
+
+
 def rates_of_gain(size: int, seen: Seen, bits: Gains, prices: Prices) -> Floats:
     """The most bits a second that each candidate is good for, whatever the number of runs."""
     build = np.full(size, prices.build_s)

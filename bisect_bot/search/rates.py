@@ -67,6 +67,9 @@ def _pairs() -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
 
 
 BEFORE, AFTER, LOG_PAIRS = _pairs()
+# By how much the rates of a pair differ. Rates that differ by so much less fall on the same places of the grid.
+DIFFERENCE: Floats = np.abs(RATES[BEFORE] - RATES[AFTER])
+GRID = 0.025
 # To sum over the pairs that have the same rate before, or after.
 OF_BEFORE: Floats = np.eye(len(RATES))[BEFORE]
 OF_AFTER: Floats = np.eye(len(RATES))[AFTER]

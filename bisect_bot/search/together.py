@@ -34,6 +34,7 @@ def next_together(
     aim: Aim | None = None,
     prices: Prices | None = None,
     weights: Weights | None = None,
+    within: int | None = None,
 ) -> Test | tuple[Conclusion, ...]:
     """The next test for several cases that are run in one, or the conclusion of each when none wants a further one.
 
@@ -44,7 +45,7 @@ def next_together(
     """
     if not evidences:
         raise ValueError("a search needs a case")
-    states = [State(size, each, aim or Aim(), prices or Prices(), weights) for each in evidences]
+    states = [State(size, each, aim or Aim(), prices or Prices(), weights, within) for each in evidences]
     actions = [state.steady() or state.doubtful() for state in states]
     wishes = [(state, action) for state, action in zip(states, actions, strict=True) if isinstance(action, Test)]
     if not wishes:

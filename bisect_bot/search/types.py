@@ -48,7 +48,8 @@ class Aim:
 
     `confidence` (0.5 up to below 1) is the probability that an answer has to reach. `rarest` (above 0, up to 1) is the
     lowest rate of failure that must not be overlooked: two ends that only ever passed are called the same when one
-    that fails this often would have shown it; 1 takes two passes for an answer. `patience` is the number of
+    that fails this often would have shown it (1 takes two passes for an answer), and two ends that fail now and then
+    when rates that differ by so much would have shown it. `patience` is the number of
     answers after which a search that has not reached its confidence gives up. Raises ValueError outside of that.
     """
 
