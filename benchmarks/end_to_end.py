@@ -31,7 +31,7 @@ from benchmarks.by_hand import steps
 from bisect_bot.builds import fetch
 from bisect_bot.history.git import Git
 from bisect_bot.probes import choose_target
-from bisect_bot.probes.upstream.runner import browser_wrapper
+from bisect_bot.probes.upstream.launching import browser_wrapper
 from bisect_bot.processes import Completed, run
 from bisect_bot.reports.values import counted
 from bisect_bot.session.journal import FILE_NAME

@@ -62,9 +62,16 @@ class CaseUnsupported(CaseError):
 
 
 class OutOfBudget(BisectBotError):
-    """A limit that the user set was reached: what is known so far is reported, and can be gone on with."""
+    """A limit that the user set was reached: what is known so far is reported, and can be gone on with.
+
+    `next_step` is what would have come next, in a reader's words.
+    """
 
     exit_status = Exit.STOPPED
+
+    def __init__(self, problem: str, next_step: str = "") -> None:
+        super().__init__(problem)
+        self.next_step = next_step
 
 
 class ConfigError(UsageError):
@@ -93,6 +100,17 @@ class NpmError(MachineError):
 
 class BuildUnusable(BisectBotError):
     """This revision gives no artifact (a package without the files of its era): the revision is skipped."""
+
+
+class BuildFailed(BuildUnusable):
+    """The build of this revision was begun, and failed.
+
+    `lasting`: it would fail again, because nothing of this machine made it fail; it is not tried twice in a session.
+    """
+
+    def __init__(self, problem: str, advice: str = "", *, lasting: bool = True) -> None:
+        super().__init__(problem, advice)
+        self.lasting = lasting
 
 
 class DiskFull(MachineError):

@@ -110,6 +110,16 @@ def _owner(path: Path) -> tuple[int, float | None, list[tuple[int, float]]] | No
         return None
 
 
+def _empty(path: Path) -> None:
+    """Removes all but the owner's name: where this is killed half-way, the rest can still be swept."""
+    with contextlib.suppress(OSError):
+        for each in path.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each, ignore_errors=True)
+            elif each.name != OWNER_FILE:
+                each.unlink(missing_ok=True)
+
+
 def _end(path: Path, processes: list[tuple[int, float]]) -> None:
     for pid, started in processes:
         now = started_at(pid)
@@ -119,6 +129,7 @@ def _end(path: Path, processes: list[tuple[int, float]]) -> None:
             kill_group(pid)
     # A process that is just ending may still write into the folder: try a few times.
     for _ in range(20):
+        _empty(path)
         shutil.rmtree(path, ignore_errors=True)
         if not path.exists():
             return

@@ -25,7 +25,7 @@ from bisect_bot.builds.in_use import used_since, using
 from bisect_bot.builds.store import Record, Store
 from bisect_bot.cases import smoke
 from bisect_bot.cases.pin import digest_of, load_pinned
-from bisect_bot.cli.cache_output import Cleared, Listing, Verified, size_of
+from bisect_bot.cli.cache_output import Cleared, Listing, Verified, freed, size_of
 from bisect_bot.errors import UsageError
 from bisect_bot.model import Artifact, Request
 from bisect_bot.scratch import scratch
@@ -172,6 +172,16 @@ def test_without_a_limit_only_what_nobody_can_find_goes(cache: Path) -> None:
     assert chosen(cache, Limits()).doomed == (), "its record may just be on its way"
     age(entry_of(lost), 1)
     assert [d.entry.path for d in chosen(cache, Limits()).doomed] == [entry_of(lost)]
+
+
+@pytest.mark.parametrize(
+    ("spared", "told"), [(1, "1 entry stays because a running process or an unfinished session needs it"),
+                         (2, "2 entries stay because a running process or an unfinished session needs them")]
+)  # fmt: skip
+def test_what_stays_is_counted_in_a_sentence(spared: int, told: str) -> None:
+    assert told in freed(
+        Cleared(root="x", dry_run=False, freed_bytes=0, left_bytes=1, removed=(), spared=spared, swept=0)
+    )
 
 
 def test_what_a_running_process_used_since_it_began_stays(cache: Path) -> None:

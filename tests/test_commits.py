@@ -218,6 +218,8 @@ def test_the_plan_names_candidates_and_whose_wasm_they_get(site: Site, tmp_path:
     assert done.status == 0, done.err
     assert "6 commits" in done.out and "4 candidates" in done.out
     assert f"{bad[:10]}" in done.out and f"that of {version}" in done.out
+    assert "decides the order of the tests and never the answer" in done.out
+    assert f"x1.0  {bad[:10]}: touches lib/planted.json: what execution providers share" in done.out
     assert not (site.shell.cache / "trees").exists()
 
 

@@ -5,18 +5,25 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from bisect_bot.builds.housekeeping import take_stock
 from bisect_bot.cli.doctor import shown
 from bisect_bot.doctor.browsers import browsers, found, of_target
+from bisect_bot.doctor.compared import Examined, apart
 from bisect_bot.doctor.items import Item, State, examination, guarded, tidy
-from bisect_bot.doctor.places import cache_size, clone, disks
+from bisect_bot.doctor.places import cache_size, clone, desktop, disks
 from bisect_bot.doctor.programs import npm, version_of
-from bisect_bot.targets.browsers import load_config, locate
+from bisect_bot.errors import UsageError
+from bisect_bot.model import Adapter
+from bisect_bot.probes import plain_target
+from bisect_bot.targets.browsers import Browser, load_config, locate
+from bisect_bot.targets.obstacles import Facts, Node
 from tests.command import Shell
 
 KEYS = {"system", "python", "onnx", "onnxruntime", "browser", "page", "adapter", "webgpu"}
@@ -42,6 +49,7 @@ def test_this_machine_is_examined_as_json_and_as_text(shell: Shell) -> None:
     assert page["isolated"] and page["threads"] and page["simd"], "what every build needs works in any of today's"
     adapters = [i for i in json.loads(done.out)["items"] if i["key"] == "adapter" and i["state"] == "ok"]
     assert all(isinstance(a["details"]["features"], list) and a["details"]["limits"] for a in adapters)
+    assert set(items["webgpu"]["details"]["remembered"]) >= {"any"} if adapters else True
     assert items["registry"]["details"]["builds"] > 10
     assert str(Path.home()) + "/" not in done.out
     assert not list(shell.folder.iterdir()), "nothing is left behind"
@@ -90,6 +98,61 @@ def test_a_software_adapter_is_told_for_low_and_high_power_with_its_driver() -> 
     assert isinstance(by_power, dict) and set(by_power) == {"low-power", "high-performance"}
     gpus = [item for item in items if item.key == "gpu"]
     assert gpus and gpus[0].details["driver"] == told[0]["driver"]
+
+
+@pytest.mark.browser
+def test_browsers_that_are_named_are_compared(tmp_path: Path) -> None:
+    config = load_config()
+    (path, *_) = found(config)
+    script = tmp_path / "canary"
+    script.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "Chromium 999.0.1.1" && exit\nexec "{path}" "$@"\n')
+    script.chmod(0o755)
+    items = list(browsers(config, (f"chrome:{path}", f"chrome:{script}", "chrome:/nowhere")))
+    told = [item for item in items if item.key == "browser"]
+    assert [item.state for item in told] == [State.OK, State.OK, State.MISSING]
+    assert [item.details.get("name") for item in told] == ["chrome", "chrome-2", None]
+    assert f"chrome-2: Chromium 999.0.1.1 at {script}" in told[1].value and "/nowhere" in told[2].value
+    (other,) = (item for item in items if item.key == "version")
+    assert "999.0.1.1" in other.value and other.details["started"] == told[0].details["version"]
+    assert items[-1].key == "compared"
+    assert items[-1].details == {"differ_by": []}, "the version that the script tells is not that of what it starts"
+    assert "the same browser and adapter twice" in items[-1].means
+    with pytest.raises(UsageError, match="unknown target"):
+        list(browsers(config, ("lynx",)))
+
+
+def test_what_may_make_browsers_differ_beside_the_build_is_told() -> None:
+    gpu, cpu = Adapter("nvidia", "turing", driver="550.1"), Adapter("google", "swiftshader", software=True)
+
+    def named(called: str, version: str, *adapters: Adapter) -> Examined:
+        browser = Browser("chrome", Path("chrome"), version, "Chrome")
+        gave = {str(n): replace(plain_target(browser, "any", ()), adapter=each) for n, each in enumerate(adapters)}
+        return Examined(called, browser, gave)
+
+    both = apart((named("chrome", "131.0.0.1", gpu, cpu), named("chrome-2", "132.0.0.1", cpu)))
+    assert both.value == (
+        "chrome is Chrome 131.0.0.1 on nvidia turing (hardware); chrome-2 is Chrome 132.0.0.1 on google swiftshader"
+        " (software)"
+    )
+    assert both.details["differ_by"] == ["browser", "adapter"] and "--adapter software all have the same" in both.means
+    driver = apart((named("chrome", "131.0.0.1", gpu), named("chrome-2", "131.0.0.1", replace(gpu, driver="551"))))
+    assert driver.details["differ_by"] == ["adapter"] and "--adapter software" not in driver.means
+    alone = apart((named("chrome", "131.0.0.1", gpu), named("chrome-2", "132.0.0.1", gpu)))
+    assert (alone.state, alone.details["differ_by"]) == (State.OK, ["browser"])
+    assert "what differs with the same build is the browser's" in alone.means
+    twice = apart((named("chrome", "131.0.0.1", gpu), named("chrome-2", "131.0.0.1", gpu)))
+    assert (twice.state, twice.details["differ_by"]) == (State.WARNING, [])
+
+
+def test_what_is_in_the_way_on_another_system_is_told_with_what_to_do() -> None:
+    (item,) = desktop(Facts("win32", session=1, remote="RDP-Tcp#2"))
+    assert (item.key, item.state, item.details["obstacle"]) == ("session", State.WARNING, "remote-desktop")
+    assert "RDP-Tcp#2" in item.value and item.do
+    display, missing = desktop(
+        Facts("linux", display=False, xvfb=False, nodes=(Node("/dev/dri/renderD128", "r", True),))
+    )
+    assert (display.key, display.state, missing.details["lacks"]) == ("display", State.WARNING, "window")
+    assert "xvfb" in missing.do
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -173,9 +236,22 @@ def test_a_cache_that_takes_too_long_to_measure_is_told_as_at_least(tmp_path: Pa
     for n in range(3):
         (tmp_path / f"folder{n}").mkdir()
         (tmp_path / f"folder{n}" / "file").write_bytes(bytes(1000))
-    assert cache_size(tmp_path) == (3000, 0, True)
+    all_of_it, builds, whole = cache_size(tmp_path)
+    assert (all_of_it >= 3000, builds, whole) == (True, 0, True)
     size, _, whole = cache_size(tmp_path, limit_s=-1)
-    assert (size < 3000, whole) == (True, False)
+    assert (size < all_of_it, whole) == (True, False)
+
+
+def test_the_size_of_the_cache_is_that_of_its_list(tmp_path: Path) -> None:
+    for name in ("artifacts/ab/one", "artifacts/cd/two", "modules/three"):
+        (tmp_path / name).mkdir(parents=True)
+    shared = tmp_path / "artifacts" / "ab" / "one" / "file"
+    shared.write_bytes(bytes(100_000))
+    for other in ("artifacts/cd/two", "modules/three"):
+        (tmp_path / other / "file").hardlink_to(shared)
+    size, _, whole = cache_size(tmp_path)
+    assert (size, whole) == (take_stock(tmp_path).total, True)
+    assert 100_000 <= size < 200_000
 
 
 def test_a_small_disk_is_no_place_for_builds(monkeypatch: pytest.MonkeyPatch, small_disk: Path) -> None:

@@ -181,6 +181,21 @@ def test_npm_fetches_one_only_when_asked_and_only_once(machine: Path) -> None:
     assert found("28").version == "28.3.1", "it is found by its version from then on"
 
 
+def test_a_package_that_leaves_the_program_to_its_first_start_is_made_to_bring_it(machine: Path) -> None:
+    """As those of Electron 42 and later, whose installer npm no longer runs."""
+    package = "node_modules/electron"
+    npm(machine, f"mkdir -p {package}; echo installer > {package}/install.js")
+    node = machine / "bin/node"
+    node.write_text(
+        '#!/bin/sh\nd="${1%/install.js}/dist"; mkdir "$d"; echo 45.5.0 > "$d/version"; touch "$d/electron"\n'
+    )
+    node.chmod(0o755)
+    assert found("npm@45").version == "45.5.0"
+    node.write_text("#!/bin/sh\necho RequestError: connect ECONNREFUSED >&2; exit 1\n")
+    with pytest.raises(NoBrowser, match=r"npm brings no Electron 44: RequestError"):
+        found("npm@44")
+
+
 def test_an_npm_that_brings_none_is_told_with_its_words(machine: Path) -> None:
     npm(machine, "echo added 12 packages; echo 'npm error RequestError: connect ECONNREFUSED' >&2; exit 1")
     with pytest.raises(NoBrowser, match=r"npm brings no Electron 28: npm error RequestError") as caught:

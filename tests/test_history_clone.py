@@ -279,6 +279,15 @@ def test_a_build_whose_commit_is_not_there_is_unknown(upstream: Upstream, tmp_pa
         assert told.value.advice
 
 
+def test_for_a_build_without_a_commit_the_newest_one_before_it_that_has_one_is_named(
+    upstream: Upstream, tmp_path: Path, ears: Ears
+) -> None:
+    lost, nothing = Revision("1.4.0", "1.4.0", "f" * 40, on_main=False), Revision("1.5.0", "1.5.0", None, on_main=False)
+    with pytest.raises(UnknownRevision) as told:
+        opened(upstream.repo.path, tmp_path, ears).resolve("1.5.0", [*upstream.builds, lost, nothing])
+    assert f"{upstream.builds[2].version} ({upstream.main[3][:10]})" in told.value.advice
+
+
 @pytest.mark.parametrize(
     "text",
     ["", " ", "-x", "--all", "main..v1.2.0", "main:js", "^main", "2023-13-40", "nonsense", "a\nb", "main\x1b[31m"],

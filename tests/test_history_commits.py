@@ -338,6 +338,19 @@ def test_three_git_processes_plan_a_range(repo: Repo, tmp_path: Path, monkeypatc
     assert 1 <= len(list(traces.iterdir())) <= 3
 
 
+def test_each_commit_tells_the_files_of_each_group_that_it_changes(repo: Repo) -> None:
+    first = repo.commit("start", {"js/lib/a.ts": "1", "core/x.cc": "1", "README": "1"})
+    repo.commit("both", {"js/lib/a.ts": "2", "core/new.cc": "1", "core/wasm/api.h": "1", "README": "2"})
+    repo.commit("nothing that is built", {"README": "3", "js/lib/test/t.ts": "1"})
+    last = repo.commit("gone", {"core/x.cc": None})
+    _, both, nothing, gone = planned(repo, first, last)
+    assert both.files("js") == ("js/lib/a.ts",)
+    assert both.files("wasm") == ("core/new.cc", "core/wasm/api.h")
+    assert both.files("glue", "js") == ("core/wasm/api.h", "js/lib/a.ts")
+    assert nothing.files("js", "wasm", "glue") == ()
+    assert gone.files("wasm") == ("core/x.cc",)
+
+
 @pytest.mark.clone
 def test_the_range_of_the_first_report_has_two_changes_of_the_javascript() -> None:
     inputs = Inputs((("js", ("js/web/lib", "js/common/lib", "js/web/script")),))

@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 
 from bisect_bot.errors import DiskFull, JournalError, UnknownSession
 from bisect_bot.model import (
+    CellResult,
+    Change,
     Comparison,
     Counts,
     Ending,
@@ -182,6 +184,14 @@ def test_there_is_no_unfinished_session_in_a_new_journal(journal: Journal) -> No
         journal.session()
 
 
+def test_the_latest_of_some_kinds_passes_over_the_others(journal: Journal) -> None:
+    begun = [journal.start_session(Request("a", "b", ("case",), kind=kind)) for kind in ("run", "matrix", "check")]
+    assert journal.latest_of("run", "matrix").id == begun[1]
+    assert journal.latest_of("run").id == begun[0]
+    with pytest.raises(UnknownSession, match="there is no verify and no demo"):
+        journal.latest_of("verify", "demo")
+
+
 def test_a_session_that_stopped_keeps_its_report_when_it_later_fails_without_one(journal: Journal) -> None:
     session = journal.start_session(REQUEST)
     assert journal.report(session) is None
@@ -303,8 +313,13 @@ def test_every_request_survives(shared: Journal, request: Request) -> None:
     assert repr(shared.session(shared.start_session(request)).request) == repr(request)
 
 
+# A further change of a cell is told by an answer that has none itself: else there would be no end of them.
+CHANGES = st.builds(Change, answer=st.builds(CellResult, others=st.just(())))
+CELLS = st.builds(CellResult, others=st.lists(CHANGES, max_size=2).map(tuple))
+
+
 @round_trip
-@given(value=st.from_type(Report))
+@given(value=st.builds(Report, cells=st.lists(CELLS, max_size=3).map(tuple)))
 def test_every_report_survives(shared: Journal, value: Report) -> None:
     # NaN differs from itself: the texts are compared, which tell 1 from 1.0 and True too.
     session = shared.start_session(REQUEST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -247,6 +248,18 @@ def test_a_killed_run_is_resumed_without_repeating_what_was_confirmed(shell: She
     assert not finished & repeated
     assert browsers_of(shell) == []
     assert shell.run("sessions").out.count("finished") == 1
+
+
+def test_a_session_with_the_least_budget_comes_further_each_time_it_is_taken_up(shell: Shell) -> None:
+    models.add(shell.folder)
+    ends = ["--good", "1.20.1", "--bad", OCTOBER]
+    first = shell.run("run", *ends, "--case", "add", "--backend", "wasm", "--max-probes", "1")
+    assert first.status == 13, first.err
+    assert "the budget of 1 probe is used up" in first.out
+    second = shell.run("resume")
+    assert second.status == 13, second.err
+    assert re.search(r"1\.20\.1 .*\[end, known\]", second.err)
+    assert re.search(f"{OCTOBER} .*" + r"\[end, tested\]", second.err)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from bisect_bot.reports.matrix import MAX_LINES, dumps, sentence, summary, to_js
 from bisect_bot.session import control, matrix
 from bisect_bot.session.journal import Journal
 from bisect_bot.session.loop import Ruling
-from bisect_bot.session.matrix import expand, fill
+from bisect_bot.session.matrix import expand, fill, labels, open_units
 from bisect_bot.session.rounds import ask_all
 from bisect_bot.session.supply import Supply
 from bisect_bot.session.units import Unit
@@ -153,6 +153,24 @@ def test_text_from_outside_stays_text() -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize(
+    ("asked", "called"),
+    [
+        (("chrome", "electron:/a/b/electron"), ("chrome", "electron")),
+        (("electron:28", "chrome", "electron:/a", "electron"), ("electron", "chrome", "electron-2", "electron-3")),
+    ],
+)
+def test_a_browser_that_cannot_be_tested_is_called_as_it_would_be(
+    workshop: Workshop, asked: tuple[str, ...], called: tuple[str, ...]
+) -> None:
+    assert labels(asked) == called
+    missing = tuple(f"{name}:/no/such/browser" for name in ("electron", "chrome", "electron"))
+    opened, closed = open_units(Request("", "", ("case",), targets=missing, backends=("webgpu", "wasm")), workshop)
+    assert opened == ()
+    names = ["electron", "electron", "chrome", "chrome", "electron-2", "electron-2"]
+    assert [each.target for each in closed] == names
+
+
 def test_a_case_without_an_answer_does_not_lose_those_beside_it(tmp_path: Path, workshop: Workshop) -> None:
     with Journal.open(tmp_path / "journal.sqlite3") as journal:
         made = bench(journal, tmp_path, "echo", "wait", case_timeout_s=60)
@@ -213,7 +231,7 @@ def test_every_revision_is_tested_with_every_backend_and_nothing_twice(shell: Sh
     assert json.loads(shell.run("report", session, "--format", "json").out)["kind"] == "matrix"
     assert "is a matrix" in shell.run("resume", session).err
     assert "tested" in shell.run("sessions").out
-    assert "no run" in shell.run("report").err
+    assert shell.run("report").out.startswith("**6 verdicts on 2 revisions"), "the latest, though it is no run"
 
 
 @pytest.mark.network
@@ -256,6 +274,7 @@ def test_the_plan_fetches_and_runs_nothing(shell: Shell) -> None:
     done = shell.run("matrix", "1.14.0", "1.20.1", "1.14.0", *words)
     assert done.status == 0, done.err
     assert "4 verdict(s) in 4 probe(s), with at most 2 build(s) fetched" in done.out
+    assert done.out.splitlines()[-1] == "nothing was done for this plan; to start it: the same command without --plan"
     assert shell.run("matrix", "9.9.9", *words).status == 2
     assert shell.run("matrix", "1.14.0", *words, "--against", "good-end").status == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import unicodedata
@@ -20,6 +21,9 @@ from bisect_bot.reports import json_report, matrix, merging
 from bisect_bot.reports.gathered import gather
 from bisect_bot.reports.merge_texts import dumps, summary, to_html, to_markdown, write
 from bisect_bot.reports.merging import Merged, merge
+from bisect_bot.scratch import scratch
+from bisect_bot.targets import browsers, chrome
+from tests.test_reports_junit import read as read_junit
 from tests.test_reports_samples import (
     BUILDS,
     CHROME,
@@ -70,6 +74,13 @@ def table(
     )
 
 
+WIDTHS = """(() => {
+    const box = document.querySelector('.scroll');
+    const page = document.documentElement;
+    return [box.clientWidth, box.scrollWidth, page.scrollWidth - page.clientWidth];
+})()"""
+
+
 def merged(folder: Path, *reports: Report) -> Merged:
     """The reports, written as their commands write them, read again and put together."""
     return merge([gather(path) for path in written(folder, *reports)])
@@ -80,7 +91,7 @@ def written(folder: Path, *reports: Report) -> list[Path]:
     paths = []
     for number, report in enumerate(reports):
         path = folder / str(number) / "report.json"
-        path.parent.mkdir()
+        path.parent.mkdir(parents=True)
         text = matrix.dumps(report) if report.result is Result.TESTED else json_report.dumps(report)
         path.write_text(text, encoding="utf-8")
         paths.append(path)
@@ -106,16 +117,16 @@ def test_it_says_which_machine_fails_where_another_passes(tmp_path: Path) -> Non
     found = merged(tmp_path, table(CHROME, {"conv": "ggbbb"}), table(NVIDIA, {"conv": "gggbg"}))
     assert found.sentences == (
         "conv fails on google swiftshader, passes on nvidia ada, with 1.20.1, 1.21.0-dev.20241205-d27fecd3d3;"
-        " is the same on all machines that answered, with 3 revisions.",
+        " is the same in all environments that answered, with 3 revisions.",
     )
     assert found.differ == (0,)
-    assert found.sentence == "2 reports, 2 machines, 5 revisions, 1 case: machines differ for 1 of 1 case."
+    assert found.sentence == "2 reports, 2 environments, 5 revisions, 1 case: environments differ for 1 of 1 case."
 
 
 def test_it_says_when_all_machines_agree(tmp_path: Path) -> None:
     found = merged(tmp_path, table(CHROME, {"conv": "gb"}), table(NVIDIA, {"conv": "gb"}))
-    assert found.sentences == ("conv is the same on all machines that answered, with 2 revisions.",)
-    assert found.sentence.endswith("machines differ for 0 of 1 case.")
+    assert found.sentences == ("conv is the same in all environments that answered, with 2 revisions.",)
+    assert found.sentence.endswith("environments differ for 0 of 1 case.")
 
 
 @pytest.mark.parametrize(("first", "second"), [("gs", "ib"), ("g-", "-b"), ("si", "gb")])
@@ -123,8 +134,22 @@ def test_skip_and_infra_contradict_nobody(tmp_path: Path, first: str, second: st
     found = merged(tmp_path, table(CHROME, {"conv": first}), table(NVIDIA, {"conv": second}))
     assert found.differ == ()
     assert found.sentences == (
-        "conv was answered by at most one machine for each revision: there is nothing to compare.",
+        "conv was answered by at most one environment for each revision: there is nothing to compare.",
     )
+
+
+def test_cases_with_nothing_to_compare_share_one_sentence_and_are_not_counted_as_equal(tmp_path: Path) -> None:
+    letters = {f"case_{n}": "g-" for n in range(18)}
+    apart = merged(tmp_path / "apart", table(CHROME, letters), table(NVIDIA, dict.fromkeys(letters, "-b")))
+    assert apart.sentence == "2 reports, 2 environments, 2 revisions, 18 cases: nothing to compare in 18 of 18."
+    for text in (printed(apart), to_markdown(apart), to_html(apart)):
+        assert text.count("nothing to compare") >= 2
+        assert text.count("answered by") == 1 and "environments differ" not in text
+    assert "answer found" not in to_html(apart)
+    some = merged(tmp_path / "some", table(CHROME, letters), table(NVIDIA, {**letters, "case_3": "-b", "case_5": "ib"}))
+    assert some.sentence.endswith(": environments differ for 0 of 16 cases; nothing to compare in 2 of 18.")
+    assert "None of case_3, case_5 was answered by two environments" in to_markdown(some).replace("\\", "")
+    assert "answer found" in to_html(some)
 
 
 def test_a_machine_that_says_both_differs_from_one_that_does_not(tmp_path: Path) -> None:
@@ -140,7 +165,7 @@ def test_backends_are_compared_each_by_itself(tmp_path: Path) -> None:
     found = merged(tmp_path, table(CHROME, letters), table(NVIDIA, {**letters, "conv/webgpu": "g"}))
     assert found.sentences == (
         "conv: with webgpu it fails on google swiftshader, passes on nvidia ada, with 1.20.0-dev.20241016-2b8fc5529b;"
-        " with wasm it is the same on all machines that answered, with 1 revision.",
+        " with wasm it is the same in all environments that answered, with 1 revision.",
     )
 
 
@@ -158,7 +183,7 @@ def test_machines_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
     )
     alone = merged(tmp_path / "0", table(ELECTRON, letters))
     assert alone.labels == ("no GPU adapter, electron 9.4.1",)
-    assert alone.sentence.endswith("there is no second machine to compare with.")
+    assert alone.sentence.endswith("there is no second environment to compare with.")
 
 
 def test_two_executables_that_call_themselves_alike_stay_two(tmp_path: Path) -> None:
@@ -297,14 +322,46 @@ def test_a_large_table_shows_on_the_terminal_only_where_machines_differ(tmp_path
     text = printed(found)
     assert "case_7 with webgpu" in text and "case_8 with webgpu" not in text
     assert text.index("differs: case_7") < text.index("case_0 is the same")
-    assert "each of 20 more cases stands in merge.md" in text and to_markdown(found).count("is the same on") == 40
+    assert "each of 20 more cases stands in merge.md" in text and to_markdown(found).count("is the same in") == 40
 
 
 def test_a_single_machine_has_a_table_and_nothing_to_compare(tmp_path: Path) -> None:
     found = merged(tmp_path, table(CHROME, {"conv": "gb"}))
     for text in (printed(found), to_markdown(found), to_html(found)):
-        assert "at most one machine" not in text
-        assert "bad" in text and "there is no second machine" in text
+        assert "at most one environment" not in text
+        assert "bad" in text and "there is no second environment" in text
+
+
+@pytest.mark.browser
+def test_six_revisions_fit_on_the_page_and_more_of_them_scroll_inside_their_box(tmp_path: Path) -> None:
+    letters = {"ConvTranspose without bias addition A - NHWC/wasm": "gbgbgbgb", "conv": "gbgbgbgb"}
+    paths = []
+    for count in (6, 8):
+        builds = BUILDS[-count:]
+        found = merged(tmp_path / str(count), *(table(each, letters, builds=builds) for each in (CHROME, NVIDIA)))
+        paths.append(tmp_path / f"{count}.html")
+        paths[-1].write_text(to_html(found), encoding="utf-8")
+
+    async def widths() -> list[tuple[int, int, int]]:
+        config = browsers.load_config()
+        executable = browsers.locate("chrome", config).executable
+        flags = browsers.command_line(config, None, ())
+        seen = []
+        with scratch() as folder:
+            async with (
+                chrome.driver(folder) as playwright,
+                chrome.launch(playwright, Path(executable), flags, folder) as browser,
+            ):
+                await browser.page.set_viewport_size({"width": 1100, "height": 800})
+                for path in paths:
+                    await browser.page.goto(path.as_uri())
+                    await browser.page.wait_for_function("innerWidth === 1100")
+                    seen.append(await browser.page.evaluate(WIDTHS))
+        return [tuple(each) for each in seen]
+
+    (box, table_, beyond), (box_8, table_8, beyond_8) = asyncio.run(widths())
+    assert table_ <= box and beyond == beyond_8 == 0
+    assert table_8 > box_8
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -316,6 +373,11 @@ def test_the_command_writes_the_table_in_every_form(tmp_path: Path, capsys: pyte
     assert app.main(["merge", *map(str, paths), "--out", str(out)]) == 0
     assert "differs: conv fails on google swiftshader" in capsys.readouterr().out
     assert sorted(path.name for path in out.iterdir()) == ["merge.html", "merge.json", "merge.md"]
+    junit = tmp_path / "ci" / "junit.xml"
+    assert app.main(["merge", *map(str, paths), "--out", str(out), "--junit", str(junit)]) == 0
+    suites = list(read_junit(junit.read_text(encoding="utf-8")).iter("testsuite"))
+    assert [(len(suite.findall("testcase")), suite.attrib["failures"]) for suite in suites] == [(2, "1"), (2, "0")]
+    capsys.readouterr()
     assert app.main(["merge", *map(str, paths), "--out", str(out), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said == json.loads((out / "merge.json").read_text(encoding="utf-8"))

@@ -10,10 +10,11 @@ import git
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from bisect_bot.errors import UsageError
 from bisect_bot.history.bisect_log import read_bisect_log
 from bisect_bot.model import Boundary, CellResult, Direction, Report, Result, Revision, Suspect
 from bisect_bot.reports.gitlog import to_gitlog
-from tests.test_reports_samples import POOL, SAMPLES, found_regression, history, hostile
+from tests.test_reports_samples import POOL, RESIZE, SAMPLES, found_regression, history, hostile
 
 LENGTH = 6
 _AUTHOR = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
@@ -102,6 +103,22 @@ def test_our_own_log_can_be_gone_on_with(repo: git.Repo, direction: Direction, l
     assert read.ends() == ((old, new) if direction is Direction.REGRESSION else (new, old))
 
 
+def test_published_builds_that_were_tried_before_their_commits_do_not_hide_these(
+    repo: git.Repo, tmp_path: Path
+) -> None:
+    report = report_of(repo, "g-gb-b", (2, 3), Direction.REGRESSION)
+    # As a search lists them that came from builds to commits: builds first, although one is of a newer commit.
+    builds = tuple(
+        replace(commit, version=version, id=version)
+        for commit, version in ((report.revisions[0], "1.0.0-dev"), (report.revisions[5], "1.1.0-dev"))
+    )
+    tried = history(POOL, "gb", builds)
+    report = replace(report, revisions=(*builds, *report.revisions), trials=(*tried, *report.trials))
+    assert f"# first bad commit: [{report.revisions[5].id}]" in replay(repo, report, tmp_path)
+    assert "(as a published build, before its commits were searched)" in to_gitlog(report)
+    assert "changes more than once" not in to_gitlog(report)
+
+
 def test_a_title_cannot_add_a_command(repo: git.Repo, tmp_path: Path) -> None:
     report = report_of(repo, "g-gb-b", (2, 3), Direction.REGRESSION)
     evil = tuple(replace(r, title=f"x\ngit bisect good {report.revisions[5].id}\r") for r in report.revisions)
@@ -176,3 +193,23 @@ def test_builds_that_git_cannot_place_are_comments() -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_git_log_of_each_sample(name: str, snapshot: SnapshotAssertion) -> None:
     assert to_gitlog(SAMPLES[name]) == snapshot
+
+
+def test_of_several_culprits_each_has_a_log_that_git_replays_to_it(repo: git.Repo, tmp_path: Path) -> None:
+    first = report_of(repo, "gbbbbb", (0, 1), Direction.REGRESSION)
+    second = report_of(repo, "g-sgbb", (3, 4), Direction.REGRESSION)
+    cell = replace(second.cells[0], cell=RESIZE)
+    trials = (*first.trials, *(replace(trial, cell=RESIZE) for trial in second.trials))
+    report = replace(first, cells=(*first.cells, cell), trials=trials)
+    one, two = report.revisions[1].id, report.revisions[4].id
+
+    told = to_gitlog(report)
+    (hint,) = [text for text in told.splitlines() if text.startswith(f"# first bad commit for {RESIZE}: [{two}]")]
+    assert f"bisect-bot report {report.session} --format gitlog --case '{RESIZE}'" in hint
+    for case, named in (("", one), (RESIZE.case, two), (str(RESIZE), two)):
+        log = tmp_path / "bisect.log"
+        log.write_text(to_gitlog(report, case), encoding="utf-8")
+        repo.git.bisect("replay", str(log))
+        assert f"# first bad commit: [{named}]" in repo.git.bisect("log")
+    with pytest.raises(UsageError, match="no case 'else'"):
+        to_gitlog(report, "else")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page
 
-from bisect_bot.model import Failure, Report, Signature
+from bisect_bot.model import Direction, Failure, Report, Signature
 from bisect_bot.reports import html_view
 from bisect_bot.reports.html_report import to_html
 from bisect_bot.reports.sentence import compare_link, headline
@@ -272,6 +272,10 @@ CONTRAST = """() => {
 }"""
 
 
+HOLLOW = """[...document.querySelectorAll('polyline, path.line')].filter(e => getComputedStyle(e).fill !== 'none')
+    .map(e => e.getAttribute('class'))"""
+
+
 async def look_at(page: Page, path: Path) -> dict[str, object]:
     """What a browser made of the page at `path`: what it asked for and said, how wide it is, what is hard to read."""
     asked: list[str] = []
@@ -284,6 +288,8 @@ async def look_at(page: Page, path: Path) -> dict[str, object]:
     await page.wait_for_function("innerWidth === 360")
     seen: dict[str, object] = {
         "scripts": await page.evaluate("document.scripts.length"),
+        "lines": await page.evaluate("document.querySelectorAll('polyline').length") > 0,
+        "filled lines": await page.evaluate(HOLLOW),
         "overflow": await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"),
     }
     for scheme in ("light", "dark"):
@@ -295,8 +301,10 @@ async def look_at(page: Page, path: Path) -> dict[str, object]:
 
 @pytest.mark.browser
 def test_a_browser_shows_it_without_a_request_on_a_phone_in_light_and_in_dark(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{number}.html" for number in range(3)]
-    for path, report in zip(paths, (drifting(), found_fix(), hostile()), strict=True):
+    drift = drifting()
+    fix = replace(drift, cells=tuple(replace(cell, direction=Direction.FIX) for cell in drift.cells))
+    paths = [tmp_path / f"{number}.html" for number in range(4)]
+    for path, report in zip(paths, (drift, fix, found_fix(), hostile()), strict=True):
         path.write_text(to_html(report), encoding="utf-8")
 
     async def all_of_them() -> list[dict[str, object]]:
@@ -313,6 +321,8 @@ def test_a_browser_shows_it_without_a_request_on_a_phone_in_light_and_in_dark(tm
 
     for path, seen in zip(paths, asyncio.run(all_of_them()), strict=True):
         assert seen == {
+            "lines": path in paths[:2],
+            "filled lines": [],
             "scripts": 0,
             "overflow": 0,
             "light": "rgb(244, 245, 247)",

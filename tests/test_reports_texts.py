@@ -82,7 +82,7 @@ def test_a_session_that_ended_early_still_tells_what_it_had_found(result: Result
     sentence = headline(replace(found_fix(), result=result, reason="interrupted"))
     assert "with 3 of 3 answered (0e4b1a5d7c (bad) to d9b91682f1 (good): fixed by d9b91682f1" in sentence
     assert "interrupted" in sentence
-    assert "bisect-bot" in sentence
+    assert ("bisect-bot resume" if result is Result.STOPPED else "the search can go on") in sentence
 
 
 @pytest.mark.parametrize("report", EVERY.values(), ids=list(EVERY))
@@ -216,7 +216,8 @@ def test_nothing_from_outside_acts_on_the_reader(report: Report, color: bool) ->
 def test_the_terminal_needs_no_more_than_80_columns_but_for_what_is_copied(report: Report) -> None:
     shown = re.sub(r"\x1b\[[\d;]*m", "", printed(report)).splitlines()
     wide = [text for text in shown if len(text) > 80]
-    assert all(text.startswith(("commits between them: ", "reproduce: ")) for text in wide)
+    copied = ("commits between them: ", "to find the commit between them", "reproduce: ")
+    assert all(text.startswith(copied) for text in wide)
     for revision in {tried.revision for tried in report.trials if len(tried.revision) < 31}:
         assert any(text.startswith(f"{revision} ") for text in shown)
 

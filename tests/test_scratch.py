@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -48,6 +49,19 @@ def test_what_a_killed_owner_left_is_swept_and_its_processes_end(tmp_path: Path)
     assert sweep(tmp_path) == 1
     assert not Path(path).exists()
     assert processes.started_at(int(child)) is None
+
+
+def test_a_folder_whose_removal_was_cut_short_still_names_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_short(path: Path, **_how: bool) -> None:
+        (path / OWNER_FILE).unlink(missing_ok=True)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), scratch(tmp_path) as folder:
+        (folder.path / "files").mkdir()
+        monkeypatch.setattr(shutil, "rmtree", cut_short)
+    assert (folder.path / OWNER_FILE).is_file(), "else nobody would ever sweep the rest"
 
 
 def test_a_process_that_took_over_a_dead_ones_number_is_not_killed(tmp_path: Path) -> None:

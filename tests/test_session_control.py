@@ -30,7 +30,7 @@ from bisect_bot.session.bench import TRIES, Bench
 from bisect_bot.session.control import FAILURES, PROBES, Controls
 from bisect_bot.session.journal import Journal, SessionState
 from bisect_bot.session.loop import Hunt, run_hunts
-from bisect_bot.session.machine import Surroundings, changed_since, gpu_environment
+from bisect_bot.session.machine import Surroundings, changed_since, changes, gpu_environment
 from bisect_bot.session.run import check_request
 from bisect_bot.session.summary import Circumstances, make_report
 from bisect_bot.session.units import Unit
@@ -365,7 +365,9 @@ def test_a_target_is_looked_at_again_under_its_name(tmp_path: Path) -> None:
         _, second = workshop.targets(request)
         assert (second.name, second.version) == ("chrome-2", "156.0.1.1")
         wrapper(tmp_path, "157.0.1.10")
-        assert workshop.renewed(second, request) == replace(second, version="157.0.1.10")
+        renewed = workshop.renewed(second, request)
+        assert (renewed.name, renewed.version) == ("chrome-2", "157.0.1.10")
+        assert changes(second, renewed) == ("The browser changed from Chromium 156.0.1.1 to Chromium 157.0.1.10",)
 
 
 def test_a_resumed_session_says_what_changed_since_it_began(journal: Journal) -> None:

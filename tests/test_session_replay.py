@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from bisect_bot.cli import app, options
+from bisect_bot.errors import UsageError
 from bisect_bot.history import Line
 from bisect_bot.history.git import Git
 from bisect_bot.model import Candidate, Failure, Outcome, Request, Result, Revision, Signature, Verdict
@@ -157,13 +159,23 @@ def test_the_report_says_what_was_not_tested_and_what_lies_outside() -> None:
 
 def test_marks_are_looked_up_and_the_older_end_decides_what_old_means(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
-    sha = repo.commit("one", {"a": "1"})
-    request = Request("", "", (), replay=((sha[:8], "old"), ("0" * 40, "new"), ("f" * 12, "skip"), (sha, "good")))
+    sha, other = repo.commit("one", {"a": "1"}), repo.commit("two", {"a": "2"})
+    request = Request("", "", (), replay=((sha[:8], "old"), ("0" * 40, "new"), ("f" * 12, "skip"), (other, "good")))
     git = Git(repo.path)
-    names = (sha, "0" * 40, "f" * 12, sha)
+    names = (sha, "0" * 40, "f" * 12, other)
     said = looked_up(request, git, old_is_good=False).replay
     assert said == tuple(zip(names, ("bad", "good", "skip", "good"), strict=True))
     assert [word for _, word in looked_up(request, git, old_is_good=True).replay] == ["good", "bad", "skip", "good"]
+
+
+def test_a_commit_under_two_names_counts_once_and_cannot_be_both(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    sha = repo.commit("one", {"a": "1"})
+    git, request = Git(repo.path), Request("", "", ())
+    twice = replace(request, replay=((sha, "good"), (sha[:10], "skip"), (sha[:12], "old")))
+    assert looked_up(twice, git, old_is_good=True).replay == ((sha, "good"),)
+    with pytest.raises(UsageError, match=f"the log calls {sha[:10]} both good and bad"):
+        looked_up(replace(request, replay=((sha, "good"), (sha[:10], "bad"))), git, old_is_good=True)
 
 
 # --- the command line -------------------------------------------------------------------------------
@@ -177,8 +189,8 @@ def test_a_run_with_a_log_says_the_log_when_it_says_how_to_ask_again() -> None:
 @pytest.mark.parametrize(
     ("words", "log", "says"),
     [
-        (["--good", "1.20.1"], None, "--bad was not said"),
-        ([], None, "--good was not said"),
+        (["--good", "1.20.1"], None, "--bad is missing"),
+        ([], None, "--good is missing"),
         ([], "git bisect start\n", "no commit for --good"),
         (["--good", "1.20.1"], f"git bisect start\ngit bisect good {'a' * 40}\n", "no commit for --bad"),
         (["--source", "published"], "git bisect start\n", "--replay is for commits"),

@@ -9,6 +9,7 @@ import pytest
 from bisect_bot import cases
 from bisect_bot.history import line, order_revisions
 from bisect_bot.model import (
+    Candidate,
     Case,
     Cell,
     Direction,
@@ -17,6 +18,7 @@ from bisect_bot.model import (
     Report,
     Request,
     Result,
+    Revision,
     Signature,
     Target,
     Trial,
@@ -24,7 +26,7 @@ from bisect_bot.model import (
 )
 from bisect_bot.session.bench import Bench
 from bisect_bot.session.journal import Journal
-from bisect_bot.session.loop import Hunt, run_hunts
+from bisect_bot.session.loop import Answer, Hunt, run_hunts
 from bisect_bot.session.summary import Circumstances, make_report
 from bisect_bot.session.tools import Tools
 from bisect_bot.session.units import Unit
@@ -92,6 +94,31 @@ def test_two_sides_that_ran_in_different_places_are_pointed_out(bench: Bench) ->
     assert any("on the CPU" in text and "on the GPU" in text for text in report.warnings)
 
 
+@pytest.mark.parametrize(
+    ("hidden", "told"),
+    [
+        (("b", "c", "x", "y"), "2 commits of the range that change C++ cannot be told apart (bbbbbbbbbb, cccccccccc); "
+         "2 more between the range and that build are the same for all of it."),
+        (("c",), "1 commit of the range that changes C++ cannot be told apart (cccccccccc)."),
+        (("a", "x"), "no change of C++ inside the range is hidden by it; "
+         "2 between the range and that build are the same for all of it."),
+    ],
+)  # fmt: skip
+def test_a_webassembly_that_stood_in_hides_only_changes_inside_the_range(
+    bench: Bench, hidden: tuple[str, ...], told: str
+) -> None:
+    commits = tuple(Revision(letter * 10, None, letter * 40) for letter in "abcd")
+    runs = (Candidate(commits[:1]), Candidate(commits[1:3]), Candidate(commits[3:]))
+    answer = Answer(CELL, tuple(run.revision for run in runs), None, candidates=runs)
+    lacking = tuple(letter * 40 for letter in hidden)
+    bench.trials = [Trial("b" * 10, CELL, 1, GOOD, wasm="1.20.1", approximate=lacking)]
+    around = Circumstances(commits, (UNIT.target,), (), 1.0)
+    said = make_report([answer], bench, around).warnings
+    assert f"The WebAssembly of 1.20.1 stood in for that of bbbbbbbbbb: {told}" in said
+    unsearched = make_report([], bench, around).warnings
+    assert any(f"{len(hidden)} commit" in text and "range" not in text for text in unsearched)
+
+
 def test_ends_that_are_the_other_way_round_than_was_said_are_pointed_out(bench: Bench) -> None:
     report = report_of(bench, "1.21.0-dev.20241205-d27fecd3d3", swapped=True)
     assert report.cells[0].direction is Direction.FIX
@@ -101,7 +128,7 @@ def test_ends_that_are_the_other_way_round_than_was_said_are_pointed_out(bench: 
 
 def test_a_side_beside_main_is_pointed_out(bench: Bench) -> None:
     report = report_of(bench, "1.21.0")
-    assert any(text.startswith("1.21.0 lies beside main") for text in report.warnings)
+    assert any(text.startswith("1.21.0 lies beside main (") for text in report.warnings)
 
 
 @pytest.mark.parametrize(("tests", "direction"), [(1, None), (2, Direction.REGRESSION)])

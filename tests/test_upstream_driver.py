@@ -31,7 +31,7 @@ from bisect_bot.model import (
 )
 from bisect_bot.probes import Limits, Probe
 from bisect_bot.probes.upstream import refuse_upstream, runner, upstream_driver
-from bisect_bot.probes.upstream.runner import browser_wrapper
+from bisect_bot.probes.upstream.launching import browser_wrapper
 from bisect_bot.processes import run
 from bisect_bot.targets.browsers import load_config
 from tests.models import one_node, save_case
@@ -264,8 +264,8 @@ def test_a_case_of_a_manifest_keeps_its_test_when_it_is_pinned_and_recalled(chec
         ({"fresh_pages": 1}, "--fresh-page"),
         ({"against": "wasm"}, "--against wasm"),
         ({"require_provider": "webgpu"}, "--require-provider"),
-        ({"targets": ("electron:/opt/app",)}, "--target electron"),
         ({"bundle": "webgpu"}, "--bundle webgpu"),
+        ({"source": "published"}, "--source published"),
     ],
 )
 def test_what_the_runner_cannot_do_is_refused_before_anything_is_built(

@@ -9,6 +9,7 @@ import pytest
 
 from bisect_bot.model import DataSet, Ending, Mismatch, Tensor
 from bisect_bot.probes.upstream.output import parse_output
+from bisect_bot.probes.upstream.sources import with_source
 from bisect_bot.probes.upstream.values import actual_in, mismatches_in
 
 CONNECTED = (
@@ -48,6 +49,16 @@ FAILED TESTS:
           at async Context.<anonymous> (test/ort.test.js:46379:15)
 
 undefined
+"""
+
+# 6a295eb75b in Electron 9.4.1.
+UNREAD = f"""{CONNECTED}\
+Electron 9.4.1 (Node 12.14.1) ERROR
+  Uncaught SyntaxError: Unexpected token '{{'
+  at test/ort.test.js:2:16
+
+  SyntaxError: Unexpected token '{{'
+\x1b[91m30 11 2026 23:29:27.691:ERROR [reporter.browserlabs]: \x1b[39m✖ Test Errored
 """
 
 # The same revision on a busy machine: karma held all results back until its WebSocket was there.
@@ -256,3 +267,43 @@ def test_any_text_can_be_read(tmp_path: Path) -> None:
         expected = Tensor("y", "float32", (9,), bytes(36))
         assert actual_in([line], DataSet("d", (), (expected,))) is None
     assert mismatches_in(["abs/rel check failed-- index:3: actual=NaN,expected=-1e-9"])[0].index == (3,)
+
+
+def test_a_script_that_the_browser_cannot_read_is_named_with_the_text_at_which_it_stopped(tmp_path: Path) -> None:
+    script = tmp_path / "test/ort.test.js"
+    script.parent.mkdir()
+    script.write_text("  static setCache(cache2) {\n        static {\n")
+    problem = with_source(parse_output(UNREAD), tmp_path).problem
+    assert problem == (Ending.ERROR, "Uncaught SyntaxError: Unexpected token '{' in test/ort.test.js: static {")
+    script.write_text(f"\n{'x' * 10_000}")
+    long = with_source(parse_output(UNREAD.replace(":2:16", ":2:5000")), tmp_path).problem
+    assert long is not None
+    assert len(long[1]) < 200
+    script.unlink()
+    assert with_source(parse_output(UNREAD), tmp_path) == parse_output(UNREAD)
+
+
+def test_another_error_while_scripts_load_is_told_as_it_came(tmp_path: Path) -> None:
+    other = parse_output(UNREAD.replace("SyntaxError: Unexpected token '{'", "Error: top level of this revision"))
+    assert with_source(other, tmp_path) == other
+
+
+LIBRARY = "electron: error while loading shared libraries: libnss3.so: cannot open shared object file"
+LAUNCHER = "TypeError: browserWindow.webContents.setWindowOpenHandler is not a function"
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (f"\t{LIBRARY}\n\nmore\n", LIBRARY),
+        (f"\t/tree/electron-launcher.js:4\n  throw err;\n  ^\n\n{LAUNCHER}\n    at handle (x.js:1:2)\n", LAUNCHER),
+        ("\n", "Cannot start Electron"),
+    ],
+)
+def test_why_a_browser_does_not_start_is_told_in_its_own_words(said: str, why: str) -> None:
+    problem = parse_output(
+        f"{CONNECTED}30 11 2026 20:25:48.279:ERROR [launcher]: Cannot start Electron\n{said}"
+    ).problem
+    assert problem is not None
+    assert problem[0] is Ending.BROWSER_GONE
+    assert problem[1].endswith(why)

@@ -82,3 +82,18 @@ def test_the_broadcast_bug_of_matmul_is_there_before_its_fix_and_gone_with_it(
     assert "same ranks different broadcast small 1" in before.reason
     fixed = verdicts(yard, target, "d9b91682f1", (case,), tmp_path / "logs")
     assert [each.outcome for each in fixed] == [Outcome.GOOD] * 3
+
+
+@pytest.mark.electron
+def test_an_electron_that_cannot_read_a_commits_tests_is_a_skip_that_names_what_it_lacks(
+    yard: Yard, tmp_path: Path
+) -> None:
+    browser = locate("electron", CONFIG)
+    electron = Target("electron", str(browser.executable), browser.version, "linux", "", "any")
+    (case,) = cases.load_all([MANIFEST], Making(root=tmp_path / "cache", repo=os.environ[CLONE]))
+    found = verdicts(yard, electron, "6a295eb75b", (case,), tmp_path / "logs")
+    if int(electron.version.partition(".")[0]) < 16:
+        assert {each.outcome for each in found} == {Outcome.SKIP}
+        assert all("the browser lacks static blocks of classes" in each.reason for each in found)
+    else:
+        assert found[0].outcome is Outcome.GOOD

@@ -25,6 +25,7 @@ from bisect_bot.model import (
     Told,
     Verdict,
 )
+from bisect_bot.session.smoke import may_be_misfit, worst_smoke
 from bisect_bot.verdicts import judge, load_rules, load_tolerances
 from bisect_bot.verdicts.told import judge_told
 
@@ -145,3 +146,35 @@ def test_a_session_that_cannot_be_released_is_bad() -> None:
     late = PageError(Stage.RELEASE, "Error: already released")
     seen = verdict(replace(SEEN, told=Told(passed=True), errors=(late,)))
     assert (seen.outcome, seen.ran_on) == (Outcome.BAD, None)
+
+
+@pytest.mark.parametrize(
+    ("seen", "lacking"),
+    [
+        (
+            error(Stage.LOAD, "Uncaught SyntaxError: Unexpected token '{' in test/ort.test.js: static {"),
+            "static blocks of classes",
+        ),
+        (
+            error(Stage.LOAD, "Uncaught SyntaxError: Unexpected token '=' in dist/ort.all.js: a ||= b;"),
+            "syntax of this revision's scripts (Uncaught SyntaxError: Unexpected token '=' in dist/ort.all.js: a ||=",
+        ),
+        (
+            error(
+                Stage.CREATE,
+                "Error: no available backend found. ERR: [wasm] Error: WebAssembly SIMD is not supported in the "
+                "current environment.",
+            ),
+            "a WebAssembly feature that this build needs",
+        ),
+    ],
+)
+def test_what_an_old_browser_lacks_is_a_skip_that_says_so_and_no_matter_of_parts(
+    seen: Observation, lacking: str
+) -> None:
+    found = verdict(seen)
+    assert found.outcome is Outcome.SKIP
+    assert f"the browser lacks {lacking}" in found.reason
+    assert not may_be_misfit(worst_smoke({"wasm": found}))
+    assert may_be_misfit(worst_smoke({"wasm": verdict(error(Stage.LOAD, "wasm3.getValue is not a function"))}))
+    assert not may_be_misfit(worst_smoke({"wasm": Verdict(Outcome.GOOD, "right")}))

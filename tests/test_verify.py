@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from bisect_bot.cli.verify import _require_files, claimed_options, verify_report
+from bisect_bot.cli.verify import _clone, _require_files, claimed_options, told, verify_report
 from bisect_bot.errors import CaseError, UsageError
-from bisect_bot.model import Case, Cell, Failure, Outcome, Signature, Trial, Verdict
+from bisect_bot.model import Case, Cell, Failure, Outcome, Request, Signature, Trial, Verdict
 from bisect_bot.reports.claim import Claim, ClaimedCell, read_claim
 from bisect_bot.reports.json_report import to_json
 from bisect_bot.reports.reading import MAX_BYTES
-from bisect_bot.session.verify import Answer, compare, match_cases, worst
+from bisect_bot.session.journal import FILE_NAME, Journal
+from bisect_bot.session.verify import Answer, Verification, compare, match_cases, worst
 from tests.command import Shell
 from tests.test_reports_samples import HOSTILE, SAMPLES, found_regression
 
@@ -54,6 +55,20 @@ def test_a_report_of_ours_is_read(tmp_path: Path) -> None:
     (cell,) = claim.cells
     assert (cell.case, cell.old, cell.new) == ("test_averagepool_2d_ceil", Outcome.GOOD, Outcome.BAD)
     assert cell.signature is not None and cell.signature.kind is Failure.MISMATCH
+
+
+def test_only_cells_with_another_boundary_are_said_to_have_one(tmp_path: Path) -> None:
+    report = report_of()
+    (cell,) = report["cases"]
+    other = {"last_old": {"id": "3", "version": "3"}, "first_new": {"id": "4", "version": "4"}}
+    same, elsewhere = {**cell, "direction": None, "boundary": None}, {**cell, "boundary": other}
+    nothing, texts = Verification("", Answer.AGREE, (OCTOBER, DECEMBER), (), ()), []
+    for more in ([same], [same, elsewhere], [same, elsewhere, elsewhere]):
+        claim = read_claim(written(tmp_path, {**report, "cases": [cell, *more]}))
+        texts.append(told(nothing, claim).plain)
+    assert "another boundary" not in texts[0]
+    assert "1 more answer of the report has another boundary and was not tested." in texts[1]
+    assert "2 more answers of the report have another boundary and were not tested." in texts[2]
 
 
 def test_how_it_fails_is_read_with_the_time_when_it_begins(tmp_path: Path) -> None:
@@ -299,6 +314,39 @@ def test_a_strangers_case_that_is_here_is_taken(tmp_path: Path, monkeypatch: pyt
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     _require_files([case], Claim("1", "2", (CLAIMED,), {}, 0, ""), "." if ":" in case else None)
+
+
+def between_commits(session: str = "") -> dict[str, Any]:
+    """A report whose boundary lies between two commits."""
+    report = report_of("a" * 40, "b" * 40, "bisect-bot run --good 1 --bad 2 --case builtin:demo --repo /theirs")
+    for side in (*report["boundary"].values(), *report["cases"][0]["boundary"].values()):
+        side["version"] = None
+    return {**report, "session": session}
+
+
+def test_a_report_of_commits_without_a_clone_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BISECT_BOT_CACHE", str(tmp_path / "cache"))
+    path = written(tmp_path, between_commits("20241130-101112-ab12"))
+    with pytest.raises(UsageError, match=r"between two commits \(aaaaaaaaaa and bbbbbbbbbb\)") as raised:
+        verify_report(path, case=["my case"])
+    command = f"bisect-bot verify {path} --case 'my case' --repo https://github.com/microsoft/onnxruntime"
+    assert f"Type: {command} " in raised.value.advice
+    assert not (tmp_path / "cache").exists(), "nothing is made to look for a session"
+
+
+def test_the_clone_of_our_own_session_is_known_and_a_strangers_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BISECT_BOT_CACHE", str(tmp_path))
+    with Journal.open(tmp_path / FILE_NAME) as journal:
+        session = journal.start_session(Request("1", "2", ("builtin:demo",), repo="/ours"))
+    claim = read_claim(written(tmp_path, between_commits(session)))
+    assert claim.of_commits
+    repo, (note,) = _clone(claim, None, [])
+    assert repo == "/ours" and session in note
+    assert _clone(claim, "/named", []) == ("/named", ())
+    with pytest.raises(UsageError):
+        _clone(replace(claim, session=session[:-1]), None, [])
 
 
 @pytest.mark.network

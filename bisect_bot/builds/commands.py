@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bisect_bot.builds.disk import disk_errors, disk_full
-from bisect_bot.errors import BuildUnusable
+from bisect_bot.errors import BuildFailed
 from bisect_bot.processes import kill_tree, start
 from bisect_bot.scratch import scratch
 
@@ -29,6 +29,9 @@ _NOISE = re.compile(
     r"|Lifecycle script .*|\w*Error: (Command failed|Process exited).*|subprocess\.CalledProcessError.*)$"
 )
 _CAUSE = re.compile(r"\berror\b|\bfatal:|cannot find|not found|no such|failed", re.IGNORECASE)
+# A shell's status for a program that a signal ended is this and the signal's number.
+_BY_A_SIGNAL = 128
+_NO_MEMORY = ("heap out of memory", "Cannot allocate memory", "ENOMEM")
 _NO_SPACE = ("ENOSPC", "No space left on device", "EDQUOT", "Disk quota exceeded")
 
 
@@ -43,9 +46,15 @@ class Failed(Exception):
         super().__init__(f"{step} failed: {reason}")
         self.step, self.reason, self.output, self.log, self.status = step, reason, output, log, status
 
-    def unusable(self) -> BuildUnusable:
+    @property
+    def is_of_the_machine(self) -> bool:
+        """Whether the command was not there, was ended from outside (a time limit, a signal), or lacked memory."""
+        ended_itself = self.status is not None and 0 < self.status < _BY_A_SIGNAL
+        return not ended_itself or any(word in self.output for word in _NO_MEMORY)
+
+    def unusable(self) -> BuildFailed:
         """The same as a verdict on the revision."""
-        return BuildUnusable(str(self), f"The log is at {self.log}")
+        return BuildFailed(str(self), f"The log is at {self.log}", lasting=not self.is_of_the_machine)
 
 
 @dataclass(frozen=True, slots=True)

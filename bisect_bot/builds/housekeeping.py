@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import stat
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -130,6 +131,21 @@ def take_stock(root: Path) -> Stock:
             made = path.lstat().st_mtime
             entries.append(Entry(kind, path, what, used_at(kind, path), made, own, shared))
     return Stock(root, tuple(entries), sizes)
+
+
+def size_within(root: Path, limit_s: float) -> tuple[int, bool]:
+    """The bytes on disk of the cache `root`, as a `Stock` counts them, and whether all was seen within `limit_s`."""
+    deadline = time.monotonic() + limit_s
+    own = 0
+    sizes: dict[Inode, tuple[int, int]] = {}
+    whole = True
+    for _, path in _places(root):
+        with contextlib.suppress(FileNotFoundError):
+            own += _measure(path, sizes)[0]
+        if time.monotonic() > deadline:
+            whole = False
+            break
+    return own + sum(size for size, _ in sizes.values()), whole
 
 
 def used_at(kind: Kind, path: Path) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bisect_bot.builds.disk import disk_errors
-from bisect_bot.scratch import living, scratch
+from bisect_bot.scratch import living, scratch, sweep
 
 TMP = "tmp"
 _SINCE = "since"
@@ -24,6 +24,12 @@ def using(cache: Path) -> Iterator[None]:
             place = stack.enter_context(scratch(cache / TMP))
             (place.path / _SINCE).touch()
         yield
+
+
+def sweep_all(cache: Path) -> int:
+    """Ends what dead processes left in the folder `cache`; returns how many things that were."""
+    places = (cache / TMP, cache / "clones", *cache.glob("trees/*"))
+    return sum(sweep(place) for place in places)
 
 
 def used_since(cache: Path) -> float | None:

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from bisect_bot.builds.store import COMMIT_ID
-from bisect_bot.errors import BuildUnusable
+from bisect_bot.errors import BuildFailed
 
 MAX_FILE = 256 << 20
 MAX_TOTAL = 1 << 30
@@ -38,7 +38,7 @@ class Unpacked:
 def unpack(tarball: Path, into: Path, drop: Iterable[str]) -> Unpacked:
     """Writes `package.json` and what a browser needs of `dist/` (without that folder's name) to the folder `into`.
 
-    Source maps, what matches `drop` and unminified twins of minified files stay out. Raises BuildUnusable when
+    Source maps, what matches `drop` and unminified twins of minified files stay out. Raises BuildFailed when
     the package is damaged, too large, or holds an entry that is no plain file or would land elsewhere; OSError.
     """
     try:
@@ -63,7 +63,7 @@ def unpack(tarball: Path, into: Path, drop: Iterable[str]) -> Unpacked:
                     text = _read(archive, member).decode("ascii", "replace").strip()
                     declared = text if _COMMIT.fullmatch(text) else None
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
-        raise BuildUnusable(f"the package cannot be unpacked: {error}") from error
+        raise BuildFailed(f"the package cannot be unpacked: {error}") from error
     # Two ids in one package would mean that its parts were built apart: then neither speaks for it.
     return Unpacked(commits.pop() if len(commits) == 1 else None, declared, sources)
 
@@ -71,7 +71,7 @@ def unpack(tarball: Path, into: Path, drop: Iterable[str]) -> Unpacked:
 def extract(tarball: Path, folder: str, names: Iterable[str], into: Path) -> None:
     """Writes the files `names` of the package's folder `folder` to the folder `into`.
 
-    Raises BuildUnusable when the package is damaged, lacks one, or holds an entry that would land elsewhere; OSError.
+    Raises BuildFailed when the package is damaged, lacks one, or holds an entry that would land elsewhere; OSError.
     """
     try:
         with tarfile.open(tarball, "r:gz") as archive:
@@ -79,10 +79,10 @@ def extract(tarball: Path, folder: str, names: Iterable[str], into: Path) -> Non
             for name in names:
                 member = members.get(f"{folder}/{name}")
                 if member is None:
-                    raise BuildUnusable(f"the package lacks {folder}/{name}")
+                    raise BuildFailed(f"the package lacks {folder}/{name}")
                 (into / name).write_bytes(_read(archive, member))
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
-        raise BuildUnusable(f"the package cannot be unpacked: {error}") from error
+        raise BuildFailed(f"the package cannot be unpacked: {error}") from error
 
 
 def blob_id(data: bytes) -> str:
@@ -96,12 +96,12 @@ def _checked(archive: tarfile.TarFile, into: Path) -> Iterator[tuple[str, tarfil
     for count, member in enumerate(archive, start=1):
         name = PurePosixPath(member.name)
         if not (member.isfile() or member.isdir()):
-            raise BuildUnusable(f"the package holds {member.name!r}, which is no plain file")
+            raise BuildFailed(f"the package holds {member.name!r}, which is no plain file")
         if name.is_absolute() or ".." in name.parts or re.search(r"[\\:\x00-\x1f]", member.name):
-            raise BuildUnusable(f"the package holds {member.name!r}, an entry that escapes its folder")
+            raise BuildFailed(f"the package holds {member.name!r}, an entry that escapes its folder")
         total += member.size
         if member.size > MAX_FILE or total > MAX_TOTAL or count > MAX_ENTRIES:
-            raise BuildUnusable(f"the package is too large at {member.name!r} ({total:,} bytes so far)")
+            raise BuildFailed(f"the package is too large at {member.name!r} ({total:,} bytes so far)")
         # Python's own check besides ours: it knows platforms' peculiarities.
         tarfile.data_filter(member, str(into))
         if member.isfile() and len(name.parts) > 1:

@@ -10,7 +10,7 @@ from bisect_bot.builds.disk import disk_errors
 from bisect_bot.builds.npm import PACKAGE, Npm, check_version
 from bisect_bot.builds.package import unpack
 from bisect_bot.builds.store import Record, Store
-from bisect_bot.errors import BuildUnusable
+from bisect_bot.errors import BuildFailed
 from bisect_bot.model import Artifact
 from bisect_bot.scratch import scratch, sweep
 
@@ -36,7 +36,7 @@ def fetch(
 
     npm is asked only when it was not; `npm` None looks for it in the PATH. `progress` hears what is fetched, bytes
     so far and bytes in all (None: not known; npm tells nothing before it has all). Raises UnknownRevision when the
-    registry has no such version, BuildUnusable when the package lacks the files of its era or is malformed,
+    registry has no such version, BuildFailed when the package lacks the files of its era or is malformed,
     NpmError, DiskFull or MachineError.
     """
     check_version(version)
@@ -77,7 +77,7 @@ def record(version: str, cache: Path) -> Record | None:
 def _check(version: str, files: Path, needed: frozenset[str]) -> None:
     lacking = sorted(name for name in needed if not (files / name).is_file())
     if lacking:
-        raise BuildUnusable(
+        raise BuildFailed(
             f"the package of {version} lacks {', '.join(lacking)}",
             "Either the package is broken or upstream changed its layout: see configs/eras.toml.",
         )

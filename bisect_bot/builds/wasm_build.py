@@ -13,12 +13,13 @@ from pathlib import Path
 from bisect_bot.builds.commands import MINUTE_S, Commands, Failed
 from bisect_bot.builds.parts import link_or_copy
 from bisect_bot.builds.recipes import FullBuild, Recipe
-from bisect_bot.errors import BuildUnusable
+from bisect_bot.errors import BuildFailed, BuildUnusable
 from bisect_bot.processes import run
 from bisect_bot.scratch import scratch
 
 FULL_S = 4 * 60 * MINUTE_S
 FETCH_S = 60 * MINUTE_S
+_BUILD = "the WebAssembly build"
 _ASK_S = 20.0
 _GIB = 2**30
 _ROOM = 20 * _GIB
@@ -98,12 +99,12 @@ class FullBuilder:
             git.run("fetching submodules", [*_GIT, *words], cwd=root, subject=subject, timeout_s=FETCH_S)
 
     def _run(self, full: FullBuild, root: Path, subject: str, into: Path) -> None:
-        what = "the WebAssembly build"
+        what = _BUILD
         where = root / full.folder
         log = self.commands.run(what, full.command, cwd=where, subject=subject, timeout_s=FULL_S)
         lacking = [name for name in full.products if not (root / full.source / name).is_file()]
         if lacking:
-            raise BuildUnusable(f"{what} ended well but made no {', '.join(lacking)}", f"The log is at {log}")
+            raise BuildFailed(f"{what} ended well but made no {', '.join(lacking)}", f"The log is at {log}")
         for product, name in full.products.items():
             link_or_copy(root / full.source / product, into / name)
 
@@ -127,7 +128,7 @@ def toolchain(recipe: Recipe, cache: Path, *, reaches: bool | None = None) -> To
         lacking = ["a way to github.com, from where submodules and emsdk come"]
     if not recipe.full:
         lacking = [f"a recipe for the WebAssembly of the era {recipe.name!r}"]
-    advice = "Install what lacks; a full build takes an hour or more and 20 GB." if lacking else ""
+    advice = "Install what is missing; a full build takes an hour or more and 20 GB." if lacking else ""
     return Toolchain(not lacking, tuple(lacking), advice)
 
 
@@ -180,8 +181,10 @@ def reaches_emsdk() -> bool:
         return False
 
 
-def _classified(error: Failed) -> BuildUnusable:
+def _classified(error: Failed) -> BuildFailed:
     said = f"{error.output}\n{error.reason}"
     meaning = next((meaning for pattern, meaning in _CLASSES if re.search(pattern, said)), None)
     why = f"{meaning} ({error.reason})" if meaning else error.reason
-    return BuildUnusable(f"{error.step} failed: {why}", f"The log is at {error.log}")
+    # All that is known by name but the last is this machine's; cloning is, too.
+    lasting = not error.is_of_the_machine and error.step == _BUILD and meaning in (None, _CLASSES[-1][1])
+    return BuildFailed(f"{error.step} failed: {why}", f"The log is at {error.log}", lasting=lasting)

@@ -59,7 +59,7 @@ def make_app() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-        help="Find the published build that broke (or fixed) onnxruntime-web.",
+        help="Find the onnxruntime commit, or published build, that broke (or fixed) onnxruntime-web.",
     )
     app.callback()(_global_options)
     for module in COMMANDS.values():

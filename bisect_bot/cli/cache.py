@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from bisect_bot import paths, scratch
+from bisect_bot import paths
 from bisect_bot.builds.disk import disk_errors
 from bisect_bot.builds.housekeeping import Stock, take_stock
 from bisect_bot.builds.housekeeping_check import Checked, check
 from bisect_bot.builds.housekeeping_clear import Doomed, Limits, choose, remove
-from bisect_bot.builds.in_use import TMP, used_since
+from bisect_bot.builds.in_use import sweep_all, used_since
 from bisect_bot.cases.pin import digest_of
 from bisect_bot.cli import cache_output as output
 from bisect_bot.cli.console import PatientConsole, print_patiently
@@ -137,7 +137,7 @@ def _stock(root: Path) -> Stock:
 
 def _sweep(root: Path) -> int:
     with disk_errors(root):
-        return sum(scratch.sweep(place) for place in (root / TMP, root / "clones", *root.glob("trees/*")))
+        return sweep_all(root)
 
 
 def _needed(root: Path) -> frozenset[Path]:

@@ -209,7 +209,8 @@ def freed(told: Cleared) -> str:
     words = [f"{does} {decimal(told.freed_bytes)} in {_entries(len(told.removed))}"]
     words += [f"{decimal(told.left_bytes)} {'would be' if told.dry_run else 'are'} left in {told.root}"]
     if told.spared:
-        words.append(f"{_entries(told.spared)} stay because a running process or an unfinished session needs them")
+        stays, them = ("stays", "it") if told.spared == 1 else ("stay", "them")
+        words.append(f"{_entries(told.spared)} {stays} because a running process or an unfinished session needs {them}")
     return f"{'; '.join(words)}{_swept(told.swept)}"
 
 

@@ -59,6 +59,7 @@ def matrix(
         if only_plan:
             for text in plan(request, workshop):
                 typer.echo(text)
+            typer.echo(options.AFTER_PLAN)
             return
         report = matrix_request(request, workshop)
     written = write(report, Path(folder.replace(SESSION, report.session)))

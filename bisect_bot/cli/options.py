@@ -25,6 +25,7 @@ SOURCES = ("auto", "published", "commits")
 DRIVERS = ("harness", "upstream")
 INITIAL_STATES = ("given", "zeros", "dynamic")
 ASKED = "asked"
+AFTER_PLAN = "nothing was done for this plan; to start it: the same command without --plan"
 
 _PLAN = "Run the same case more than once"
 _JUDGING = "What counts as failing"
@@ -369,6 +370,9 @@ def command_of(request: Request, command: str = "run") -> str:
         words += [option, f"{value:g}" if isinstance(value, float) else str(value)] if value != standard else []
     words += ["--isolate"] if request.isolate else []
     words += ["--any-failure"] if request.any_failure else []
+    words += [] if request.prefetch else ["--no-prefetch"]
+    words += ["--all-boundaries"] if request.all_boundaries else []
+    words += ["--full-history"] if request.full_history else []
     words += [f"--browser-arg={flag}" for flag in request.browser_args]
     return shlex.join(words)
 

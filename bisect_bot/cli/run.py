@@ -52,9 +52,35 @@ def run(
             max=1,
         ),
     ] = 1.0,
+    all_boundaries: Annotated[
+        bool,
+        typer.Option(
+            "--all-boundaries",
+            help="Histories break, mend and break again: search for every change that the tests (or the log of "
+            "--replay) come across, not only for the one nearest to the new end. A search tests few revisions: where "
+            "two neighbouring ones answer alike, a change and its way back between them stay unseen. Further cases, or "
+            "a log, give more hints; ends that answer alike get one look in the middle.",
+        ),
+    ] = False,
+    full_history: Annotated[
+        bool,
+        typer.Option(
+            "--full-history",
+            help="Where a merge is found, search the branch that it brought. Of ends on different branches, one is "
+            "replaced by the commit where they part.",
+            rich_help_panel="Commits",
+        ),
+    ] = False,
     budget: Annotated[str, typer.Option(help="Stop after this long, such as 30m or 8h.")] = "",
     max_builds: Annotated[int, typer.Option(help="Stop before more builds than these (0: no limit).", min=0)] = 0,
     max_probes: Annotated[int, typer.Option(help="Stop before more browser runs than these (0: no limit).", min=0)] = 0,
+    no_prefetch: Annotated[
+        bool,
+        typer.Option(
+            "--no-prefetch",
+            help="Make no builds ahead while the browser runs: for machines whose timings count.",
+        ),
+    ] = False,
     out: options.OutOption = None,
     only_plan: Annotated[bool, typer.Option("--plan", help="Say what would be searched, and stop.")] = False,
     as_json: options.JsonOption = False,
@@ -83,6 +109,7 @@ def run(
     """
     limits = {"budget_s": seconds_of(budget) if budget else 0.0, "max_builds": max_builds, "max_probes": max_probes}
     request = asked.request(good=good, bad=bad, out=out_folder(out), confidence=confidence, rarest=flaky, **limits)
+    request = replace(request, all_boundaries=all_boundaries, prefetch=not no_prefetch, full_history=full_history)
     request = options.with_command(_with_log(request, replay))
     if only_plan and as_json:
         raise UsageError("--plan has no JSON form", "Leave out --json, or --plan.")
@@ -90,6 +117,7 @@ def run(
         if only_plan:
             for text in plan(request, workshop):
                 typer.echo(text)
+            typer.echo(options.AFTER_PLAN)
             return
         report = run_request(request, workshop)
     finish(report, request.out, as_json=as_json)
@@ -103,7 +131,7 @@ def _with_log(request: Request, log: Path | None) -> Request:
     if log is None:
         lacking = [option for option, said in (("--good", request.good), ("--bad", request.bad)) if not said]
         if lacking:
-            raise UsageError(f"{lacking[0]} was not said", "Name a good and a bad revision, or a log with --replay.")
+            raise UsageError(f"{lacking[0]} is missing", "Name a good and a bad revision, or a log with --replay.")
         return request
     if request.source == PUBLISHED:
         raise UsageError("--replay is for commits: a published build has none of its verdicts", "Leave out --source.")

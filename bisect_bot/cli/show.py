@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from types import TracebackType
 from typing import Self
 
@@ -14,16 +16,19 @@ from bisect_bot.model import Adapter, Outcome, Trial
 from bisect_bot.reports.escaping import line, shorten
 from bisect_bot.targets.provision import ask_at_terminal
 
+# Without a terminal, where nothing moves, it is said after so many seconds of silence what is going on.
+SILENCE_S = 30.0
 COLOURS = {Outcome.GOOD: "green", Outcome.BAD: "red", Outcome.SKIP: "yellow", Outcome.INFRA: "magenta"}
 
 
 class LiveView:
     """A `Watcher` that shows each verdict as a line, and below them what is being done.
 
-    Without a terminal nothing moves: the verdicts and what is said are plain lines.
+    Without a terminal nothing moves: the verdicts and what is said are plain lines, and after `silence_s` seconds
+    without any comes one that tells what is being done.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, silence_s: float = SILENCE_S) -> None:
         self.console = console or PatientConsole(stderr=True, soft_wrap=True)
         self._progress = Progress(
             SpinnerColumn(),
@@ -34,19 +39,33 @@ class LiveView:
             disable=not self.console.is_terminal,
         )
         self._task = self._progress.add_task("", total=None)
+        self._silence_s, self._spoke, self._doing = silence_s, time.monotonic(), ""
+        self._over = threading.Event()
 
     def __enter__(self) -> Self:
         self._progress.start()
+        if not self.console.is_terminal:
+            threading.Thread(target=self._break_silence, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
         self._progress.stop()
+
+    def _break_silence(self) -> None:
+        while not self._over.wait(self._silence_s / 3):
+            if self._doing and time.monotonic() - self._spoke >= self._silence_s:
+                self.say(f"… {self._doing}")
 
     def say(self, text: str) -> None:
         """Prints a sentence."""
-        self.console.print(Text(line(text)))
+        self._print(Text(line(text)))
+
+    def _print(self, text: Text) -> None:
+        self._spoke = time.monotonic()
+        self.console.print(text)
 
     def ask(self, question: str) -> bool:
         """Asks with the moving line out of the way."""
@@ -58,6 +77,7 @@ class LiveView:
 
     def doing(self, text: str) -> None:
         """Replaces the moving line."""
+        self._doing = text
         self._progress.reset(self._task, description=shorten(line(text), max(20, self.console.width - 12)))
 
     def downloading(self, what: str, done: int, total: int | None) -> None:
@@ -83,4 +103,4 @@ class LiveView:
             words.append(f"  ran on: {verdict.ran_on}", style="yellow")
         if verdict.outcome is not Outcome.GOOD:
             words.append(f"  {shorten(line(verdict.reason), 160)}", style="dim")
-        self.console.print(words)
+        self._print(words)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from bisect_bot import paths
 from bisect_bot.cases.folder import MODEL
 from bisect_bot.cases.script import SCRIPT
 from bisect_bot.cli import options, run
@@ -20,6 +21,9 @@ from bisect_bot.cli.show import LiveView
 from bisect_bot.errors import Exit, UsageError
 from bisect_bot.reports.claim import Claim, read_claim
 from bisect_bot.reports.escaping import shorten, terminal
+from bisect_bot.reports.sentence import UPSTREAM
+from bisect_bot.session.journal import FILE_NAME, Journal
+from bisect_bot.session.supply import COMMITS
 from bisect_bot.session.verify import Answer, Finding, Verification, verify
 from bisect_bot.session.workshop import open_workshop
 
@@ -59,7 +63,13 @@ def verify_report(
     browser_arg: Annotated[
         list[str] | None, typer.Option("--browser-arg", help="Extra flag for the browser. Repeatable.")
     ] = None,
-    repo: Annotated[str | None, typer.Option(help="Clone of onnxruntime that REV:path in --case is read from.")] = None,
+    repo: Annotated[
+        str | None,
+        typer.Option(
+            help="Clone of onnxruntime, a folder or an address: the commits of the report are built from it, and "
+            "REV:path in --case is read from it (default: that of the session, if it was run on this machine)."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Test the two revisions of somebody's report again, here, and say whether it holds.
@@ -83,6 +93,14 @@ def verify_report(
     """
     claim = read_claim(report)
     asked, notes = claimed_options(claim.reproduce)
+    typed = ["bisect-bot", "verify", str(report)]
+    for option, words in (("--case", case), ("--target", target), ("--adapter", [adapter] if adapter else [])):
+        typed += [word for said in words or () for word in (option, said)]
+    typed += [f"--browser-arg={flag}" for flag in browser_arg or ()] + ["--json"] * as_json
+    if claim.of_commits:
+        repo, more = _clone(claim, repo, typed)
+        # A commit that a build was published of is meant as the commit.
+        asked, notes = replace(asked, source=COMMITS), (*notes, *more)
     backends = list(dict.fromkeys(cell.backend for cell in claim.cells))
     asked = replace(
         asked,
@@ -94,7 +112,7 @@ def verify_report(
         repo=repo,
     )
     _require_files([*(() if case else asked.case), asked.between], claim, repo)
-    request = replace(asked.request(), kind="verify", command=shlex.join(["bisect-bot", "verify", str(report)]))
+    request = replace(asked.request(), kind="verify", command=shlex.join([*typed, *(["--repo", repo] if repo else [])]))
     with LiveView() as view, open_workshop(view) as workshop:
         found = verify(claim, request, workshop)
     found = replace(found, notes=(*notes, *found.notes))
@@ -103,6 +121,27 @@ def verify_report(
     else:
         PatientConsole(soft_wrap=True).print(told(found, claim))
     raise typer.Exit(STATUS[found.answer])
+
+
+def _clone(claim: Claim, repo: str | None, typed: list[str]) -> tuple[str, tuple[str, ...]]:
+    """The clone that the commits of `claim` are built from, and what to say of it.
+
+    `typed` are the words of this command. Raises UsageError, with the command to type, where no clone is known.
+    The report's own word for it is not taken; that of our own session, if the report is of one, is.
+    """
+    if repo is not None:
+        return repo, ()
+    journal_file = paths.cache_root() / FILE_NAME
+    if journal_file.is_file() and claim.session:
+        with Journal.open(journal_file) as journal:
+            mine = [row.request for row in journal.sessions() if row.id == claim.session]
+        if mine and mine[0].repo:
+            return mine[0].repo, (f"the clone is that of the session {claim.session} here: {mine[0].repo}",)
+    raise UsageError(
+        f"the report's boundary lies between two commits ({claim.old[:10]} and {claim.new[:10]}), which take a clone"
+        " of onnxruntime to be built",
+        f"Type: {shlex.join([*typed, '--repo', UPSTREAM])} (or name the folder of a clone with --repo).",
+    )
 
 
 def claimed_options(command: str) -> tuple[options.CaseOptions, tuple[str, ...]]:
@@ -155,7 +194,9 @@ def told(found: Verification, claim: Claim) -> Text:
     for note in found.notes:
         text.append("note: ", style="bold").append(terminal(note)).append("\n")
     if claim.others:
-        text.append(f"{claim.others} more answers of the report have another boundary and were not tested.\n")
+        rest = "answer of the report has" if claim.others == 1 else "answers of the report have"
+        tense = "was" if claim.others == 1 else "were"
+        text.append(f"{claim.others} more {rest} another boundary and {tense} not tested.\n")
     return text.append(found.answer.value, style=f"bold {STYLES[found.answer]}")
 
 

@@ -5,24 +5,37 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
+from bisect_bot.doctor.compared import Examined, Keep, apart, nothing_kept
 from bisect_bot.doctor.items import Item, State
 from bisect_bot.errors import NoBrowser
 from bisect_bot.harness.server import HarnessServer
-from bisect_bot.model import Adapter
+from bisect_bot.model import Adapter, Target
+from bisect_bot.probes.adapter import plain_target
 from bisect_bot.probes.decode import PostedAdapter
 from bisect_bot.probes.probe import ADAPTER_ATTEMPTS
 from bisect_bot.scratch import scratch
 from bisect_bot.targets import electrons
-from bisect_bot.targets.browsers import Browser, BrowserConfig, command_line, identify, installed
+from bisect_bot.targets.browsers import (
+    Browser,
+    BrowserConfig,
+    check_name,
+    command_line,
+    identify,
+    installed,
+    kind_of,
+    locate,
+)
+from bisect_bot.targets.facts import in_the_way
 from bisect_bot.targets.launcher import launcher
+from bisect_bot.targets.obstacles import Lacks, advice_of, because
 from bisect_bot.targets.provision import by_hand, load_config, this_machine
-from bisect_bot.targets.running import Gpu
+from bisect_bot.targets.running import Gpu, says
 
 TARGET = "chrome"
 START_S = 90.0
@@ -69,19 +82,54 @@ def found(config: BrowserConfig, target: str = TARGET) -> tuple[Path, ...]:
     return tuple(each.values())
 
 
-def browsers(config: BrowserConfig) -> Iterator[Item]:
+def browsers(config: BrowserConfig, named: Sequence[str] = (), keep: Keep = nothing_kept) -> Iterator[Item]:
     """For each browser an item, one for what its page can do, and one for its adapter with each set of flags.
 
-    What the first one lacks is missing: another is used only where it is named.
+    These are the ones that are `named` as targets (`chrome:/path`), or all that are found. What the first one lacks, or
+    any that is named, is missing: another is used only where it is named. `keep` hears what each gave. Raises
+    UsageError for a name that nobody knows.
     """
+    if named:
+        yield from _named(config, named, keep)
+        return
     told: set[Path] = set()
     for target in sorted(config.browsers, key=lambda name: name != TARGET):
         paths = [path for path in found(config, target) if path.resolve() not in told]
         told |= {path.resolve() for path in paths}
-        yield from of_target(target, paths, config)
+        yield from of_target(target, paths, config, keep)
 
 
-def of_target(target: str, paths: list[Path], config: BrowserConfig) -> Iterator[Item]:
+def _named(config: BrowserConfig, named: Sequence[str], keep: Keep) -> Iterator[Item]:
+    """What `browsers` tells of targets that were named, and last what tells them apart."""
+    seen: list[Examined] = []
+
+    def note(browser: Browser, gave: Mapping[str, Target]) -> tuple[str, ...]:
+        seen.append(Examined(called, browser, gave))
+        return keep(browser, gave)
+
+    for target in named:
+        check_name(target, config)
+    for target in named:
+        kind = target.partition(":")[0]
+        same = sum(kind_of(each.called) == kind for each in seen)
+        called = f"{kind}-{same + 1}" if same else kind
+        means = f"what --target {target} is"
+        try:
+            browser = locate(target, config)
+        except NoBrowser as error:
+            problem = str(error)
+            yield Item(key="browser", state=State.MISSING, value=problem, means=means, do=error.advice, needed=True)
+            continue
+        details: dict[str, JsonValue] = {"target": browser.name, "name": called, "path": str(browser.executable)}
+        details |= {"product": browser.product, "version": browser.version, "default": False}
+        told = f"{called}: {browser.product} {browser.version} at {browser.executable}"
+        yield Item(key="browser", state=State.OK, value=told, means=means, needed=True, details=details)
+        yield from _inside(browser, config, note, needed=True)
+    if len(seen) > 1:
+        yield apart(seen)
+
+
+def of_target(target: str, paths: list[Path], config: BrowserConfig, keep: Keep = nothing_kept) -> Iterator[Item]:
     """What `browsers` tells of the ones at `paths`, which serve `target`."""
     means = "opens the test page"
     for path in paths:
@@ -101,7 +149,7 @@ def of_target(target: str, paths: list[Path], config: BrowserConfig) -> Iterator
             needed=used,
             details={"target": target, "path": str(path), "product": product, "version": version, "default": used},
         )
-        yield from _inside(Browser(target, path, version, product), config, needed=used)
+        yield from _inside(Browser(target, path, version, product), config, keep, needed=used)
     if config.browsers[target].engine == "electron":
         yield from _electrons(config, any_there=bool(paths))
     elif target == TARGET and not paths:
@@ -125,13 +173,15 @@ def _electrons(config: BrowserConfig, *, any_there: bool) -> Iterator[Item]:
         yield Item(key="browser", state=State.WARNING, value="no Electron was found", means=means, do=electrons.ADVICE)
 
 
-def _inside(browser: Browser, config: BrowserConfig, *, needed: bool) -> Iterator[Item]:
+def _inside(browser: Browser, config: BrowserConfig, keep: Keep, *, needed: bool) -> Iterator[Item]:
     """What `browser` can do; `needed` for the one that is used unless told otherwise."""
     pages: list[Seen] = []
     adapters: list[Adapter] = []
     items: list[Item] = []
+    gave: dict[str, Target] = {}
     failed: NoBrowser | None = None
     for flag_set in config.flag_sets("any"):
+        gave[flag_set] = plain_target(browser, "any", (), flag_set)
         try:
             seen = asyncio.run(asyncio.wait_for(_ask(browser, config, flag_set), START_S))
         except Exception as error:  # whatever it is, the next set of flags is tried
@@ -147,6 +197,7 @@ def _inside(browser: Browser, config: BrowserConfig, *, needed: bool) -> Iterato
         pages.insert(len(adapters), seen)
         adapters.append(seen.adapter(seen.page.adapter, config))
         items.append(_adapter(flag_set, adapters[-1], seen, config))
+        gave[flag_set] = replace(gave[flag_set], adapter=adapters[-1], chosen_by=says(seen.versions))
     if pages:
         yield _page(pages[0].page, pages[0].versions)
         yield from _gpus(max(pages, key=lambda each: len(each.gpus)).gpus)
@@ -154,8 +205,10 @@ def _inside(browser: Browser, config: BrowserConfig, *, needed: bool) -> Iterato
         told = f"the test page does not open{f': {failed}' if failed else ''}"
         do = (failed.advice if failed else "") or "Does the browser start by hand?"
         yield Item(key="page", state=State.MISSING, value=told, means="no test runs", do=do, needed=needed)
+    yield from _another_version(browser, pages)
     yield from items
-    yield _webgpu(adapters, needed=needed)
+    remembered = keep(browser, gave)
+    yield _webgpu(adapters, remembered, needed=needed, too_old=bool(pages) and not any(p.page.webgpu for p in pages))
 
 
 def _gpus(gpus: tuple[Gpu, ...]) -> Iterator[Item]:
@@ -168,18 +221,48 @@ def _gpus(gpus: tuple[Gpu, ...]) -> Iterator[Item]:
         )
 
 
-def _webgpu(adapters: list[Adapter], *, needed: bool) -> Item:
-    """What of WebGPU can be tested with `adapters`."""
-    if not adapters:
+def _another_version(browser: Browser, pages: Sequence[Seen]) -> Iterator[Item]:
+    """That the started browser is of another version than the file told: a script in its place starts another one."""
+    said = pages[0].versions.get("electron" if "electron" in pages[0].versions else "chrome") if pages else None
+    if said and said != browser.version:
+        told = f"{browser.executable} tells the version {browser.version}, and starts {said}"
+        means = "reports name the version that is told; verdicts are kept apart by both"
+        yield Item(key="version", state=State.WARNING, value=told, means=means, details={"started": said})
+
+
+def _webgpu(adapters: list[Adapter], remembered: tuple[str, ...], *, needed: bool, too_old: bool) -> Item:
+    """What of WebGPU can be tested with `adapters`; the wishes for which that is `remembered`."""
+    wishes = " and ".join(f"--adapter {wish}" for wish in remembered)
+    kept = f"; the flags for {wishes} are remembered" if remembered else ""
+    details: dict[str, JsonValue] = {"remembered": list[JsonValue](remembered)}
+    if any(not adapter.software for adapter in adapters):
+        means = f"WebGPU runs on it with --adapter any and hardware{kept}"
+        return Item(
+            key="webgpu", state=State.OK, value="a hardware adapter", means=means, needed=needed, details=details
+        )
+    found = () if too_old else in_the_way(Lacks.GPU)
+    if too_old:
+        told, means = "this browser has no navigator.gpu", "nothing runs with the backend webgpu; wasm and webgl do"
+        do, state = "Use a newer browser.", State.MISSING
+    elif not adapters:
         told, means = "no adapter", "nothing runs with the backend webgpu; wasm and webgl do"
-        do = "See chrome://gpu; a GPU needs a driver with Vulkan."
-        return Item(key="webgpu", state=State.MISSING, value=told, means=means, do=do, needed=needed)
-    if all(adapter.software for adapter in adapters):
-        told, means = "software adapters only", "failures that only a real GPU shows cannot be seen here"
-        do = "Where there is a GPU: install its driver with Vulkan, and see chrome://gpu."
-        return Item(key="webgpu", state=State.WARNING, value=told, means=means, do=do, needed=needed)
-    means = "WebGPU runs on it with --adapter any and hardware"
-    return Item(key="webgpu", state=State.OK, value="a hardware adapter", means=means, needed=needed)
+        do = advice_of(found) or "See chrome://gpu; a GPU needs a driver with Vulkan."
+        state = State.MISSING
+    else:
+        told, means = "software adapters only", f"failures that only a real GPU shows cannot be seen here{kept}"
+        do = advice_of(found) or "Where there is a GPU: install its driver with Vulkan, and see chrome://gpu."
+        state = State.WARNING
+    return Item.model_validate(
+        {
+            "key": "webgpu",
+            "state": state,
+            "value": told + because(found),
+            "means": means,
+            "do": do,
+            "needed": needed,
+            "details": details,
+        }
+    )
 
 
 def _no_adapter(flag_set: str, why: str) -> Item:

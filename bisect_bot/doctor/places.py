@@ -7,15 +7,19 @@ import platform
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from rich.filesize import decimal
+
+from bisect_bot.builds.housekeeping import size_within
 from bisect_bot.doctor.items import Item, State
 from bisect_bot.errors import UsageError
 from bisect_bot.history.git import Git
 from bisect_bot.history.mainline import SOURCES
 from bisect_bot.paths import cache_root
+from bisect_bot.targets.facts import gather
+from bisect_bot.targets.obstacles import Facts, Lacks, obstacles
 
 WALK_S = 10.0
 # A published build takes up to 140 MB unpacked, and a search a handful; a profile of a browser takes some tens.
@@ -25,23 +29,37 @@ SHM_BYTES = 512 * 2**20
 
 
 def system() -> Iterator[Item]:
-    """The system, its processor cores, and the display that some browsers need."""
+    """The system, its processor cores, the display that some browsers need, and what hides the GPU of this session."""
     cores = os.cpu_count() or 1
     words = f"{platform.system()} {platform.release()} {platform.machine()}, {cores} cores"
     yield Item(key="system", state=State.OK, value=words, means="what the browsers run on", details={"cores": cores})
-    if sys.platform != "linux":
-        return
-    display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-    xvfb = shutil.which("Xvfb") is not None
-    told = "a display is there" if display else f"no display, {'Xvfb is installed' if xvfb else 'no Xvfb'}"
-    yield Item(
-        key="display",
-        state=State.OK if display or xvfb else State.WARNING,
-        value=told,
-        means="Chrome runs without one; Electron needs one",
-        do="" if display or xvfb else "For Electron: install xvfb.",
-        details={"display": display, "xvfb": xvfb},
-    )
+    yield from desktop(gather())
+
+
+def desktop(facts: Facts) -> Iterator[Item]:
+    """The display, and one item for each thing that is in the way of a window or the GPU."""
+    found = obstacles(facts)
+    if facts.platform == "linux":
+        there = f"a display is there ({os.environ.get('DISPLAY', '')})" if facts.display else "no display"
+        wayland = ", Wayland" if facts.wayland else ""
+        told = there + wayland + ("" if facts.display else ", Xvfb is installed" if facts.xvfb else ", no Xvfb")
+        yield Item(
+            key="display",
+            state=State.OK if facts.display or facts.xvfb else State.WARNING,
+            value=told,
+            means="Chrome runs without one; Electron needs one",
+            details={"display": facts.display, "wayland": facts.wayland, "xvfb": facts.xvfb},
+        )
+    for each in found:
+        means = "a browser may get no GPU" if each.lacks is Lacks.GPU else "Electron does not start"
+        yield Item(
+            key="session",
+            state=State.WARNING,
+            value=each.problem,
+            means=f"{means} as long as that is so",
+            do=each.advice,
+            details={"obstacle": each.key, "lacks": each.lacks.value},
+        )
 
 
 def disks() -> Iterator[Item]:
@@ -59,7 +77,7 @@ def disks() -> Iterator[Item]:
         details: dict[str, object] = {"path": str(folder), "free_bytes": free, "writable": writable}
         if key == "cache":
             size, builds, whole = cache_size(folder)
-            told += f", {'' if whole else 'more than '}{size / 1e9:.1f} GB in {builds} builds"
+            told += f", {'' if whole else 'more than '}{decimal(size)} in {builds} builds"
             details |= {"bytes": size, "builds": builds, "complete": whole}
         variable = "BISECT_BOT_CACHE" if key == "cache" else "TMPDIR"
         yield Item.model_validate(
@@ -76,20 +94,14 @@ def disks() -> Iterator[Item]:
 
 
 def cache_size(folder: Path, limit_s: float = WALK_S) -> tuple[int, int, bool]:
-    """Bytes of all files below `folder`, how many builds lie there, and whether all was seen within `limit_s`."""
-    deadline = time.monotonic() + limit_s
-    size = 0
+    """The bytes on disk of the cache, how many builds lie there, and whether all was seen within `limit_s`.
+
+    They are those of `cache ls`: a file with several names counts once.
+    """
     artifacts = folder / "artifacts"
     builds = sum(1 for _ in artifacts.glob("*/*/stamp.json")) if artifacts.is_dir() else 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            try:
-                size += Path(root, name).lstat().st_size
-            except OSError:
-                continue
-        if time.monotonic() > deadline:
-            return size, builds, False
-    return size, builds, True
+    size, whole = size_within(folder, limit_s)
+    return size, builds, whole
 
 
 def shared_memory() -> Iterator[Item]:

@@ -81,7 +81,7 @@ def npm() -> Iterator[Item]:
     yield Item(
         key="registry",
         state=State.OK,
-        value=f"{len(versions)} builds, the newest {versions[-1]}",
+        value=f"{len(versions)} build{'' if len(versions) == 1 else 's'}, the newest {versions[-1]}",
         means=about,
         needed=True,
         details={"builds": len(versions), "newest": versions[-1]},

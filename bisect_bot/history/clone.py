@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bisect_bot.errors import BuildUnusable, MachineError, UnknownRevision, UsageError
-from bisect_bot.history.changes import tree
+from bisect_bot.history.changes import one, tree
+from bisect_bot.history.commits import revision
 from bisect_bot.history.ends import FULL, find_commit
 from bisect_bot.history.git import Git
 from bisect_bot.history.mainline import MainLine, no_main, read_main_line, require_upstream
@@ -62,6 +63,10 @@ class Clone:
                 raise
         return self._lookup(builds).resolve(text)
 
+    def revision(self, commit: str) -> Revision:
+        """The revision that `commit` (full id) is. Raises UsageError where the clone lacks it."""
+        return revision(one(self.git, commit), self.main)
+
     def objects(self, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         """The contents of the blobs `oids` (full ids), in that order, read by one process.
 
@@ -93,7 +98,7 @@ class Clone:
         try:
             private.fetch_objects(missing)
         except MachineError as error:
-            raise BuildUnusable(f"{len(missing)} files could not be fetched: {error}", error.advice) from error
+            raise BuildUnusable(f"{len(missing)} file contents could not be fetched: {error}", error.advice) from error
 
     def _lacking(self, oid: str) -> BuildUnusable:
         if self.private:

@@ -20,6 +20,7 @@ __all__ = ["SHORT", "Inputs", "commit", "id_lengths", "plan", "revision"]
 # Digits of a commit's id that a person types.
 SHORT = 10
 Keys = tuple[tuple[str, str], ...]
+Files = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def plan(git: Git, old: str, new: str, inputs: Inputs) -> tuple[Commit, ...]:
@@ -34,13 +35,16 @@ def plan(git: Git, old: str, new: str, inputs: Inputs) -> tuple[Commit, ...]:
         reading = aside.submit(read_main_line, git)
         replayed = _replay(git, old, new, inputs)
         main = reading.result()
-    digits = id_lengths([entry.commit for entry, _ in replayed])
-    return tuple(Commit(revision(entry, main, digits[entry.commit]), keys) for entry, keys in replayed)
+    digits = id_lengths([entry.commit for entry, _, _ in replayed])
+    return tuple(Commit(revision(entry, main, digits[entry.commit]), keys, files) for entry, keys, files in replayed)
 
 
-def _replay(git: Git, old: str, new: str, inputs: Inputs) -> list[tuple[Entry, Keys]]:
-    """Each commit from `old` to `new` with its keys. Raises UsageError, which says why there is no way between them."""
-    replayed: list[tuple[Entry, Keys]] = []
+def _replay(git: Git, old: str, new: str, inputs: Inputs) -> list[tuple[Entry, Keys, Files]]:
+    """Each commit from `old` to `new` with its keys and what it changes of the inputs.
+
+    Raises UsageError, which says why there is no way between them.
+    """
+    replayed: list[tuple[Entry, Keys, Files]] = []
     try:
         content = _content_of(git, old, inputs)
         for entry in first_parents(git, old, new):
@@ -48,8 +52,9 @@ def _replay(git: Git, old: str, new: str, inputs: Inputs) -> list[tuple[Entry, K
                 break
             if replayed:
                 content.change(entry.changes)
-            # Nothing refers to the changes any more: thousands of commits have many.
-            replayed.append((replace(entry, changes=()), content.keys()))
+            # Of the changes only the paths of inputs are kept: thousands of commits have many.
+            files = content.groups_of(change.path for change in entry.changes)
+            replayed.append((replace(entry, changes=()), content.keys(), files))
     except UsageError as error:
         raise why_not_a_range(git, old, new) or error from error
     if not replayed:

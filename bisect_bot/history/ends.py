@@ -66,7 +66,7 @@ def why_not_a_range(git: Git, old: str, new: str) -> UsageError | None:
         return _on_a_side(git, old, new)
     return UsageError(
         f"{shown(git, old)} and {shown(git, new)} lie on different branches, which part at {shown(git, base)}.",
-        f"Search between {base[:10]} and one of the two.",
+        f"Search between {base[:10]} and one of the two, or add --full-history, which tests it in place of one.",
     )
 
 
@@ -89,7 +89,9 @@ def _on_a_side(git: Git, old: str, new: str) -> UsageError:
     below = git.read("merge-base", old, f"{merge}^1", may_fail=True).strip() if merge else ""
     return UsageError(
         f"{shown(git, old)} is on a side branch, not on the first-parent line of {new[:10]}.{brought}",
-        f"Begin at {below[:10]}, where the branch left that line." if below else "Name two commits of main.",
+        f"Begin at {below[:10]}, where the branch left that line, or add --full-history."
+        if below
+        else "Name two commits of main.",
     )
 
 

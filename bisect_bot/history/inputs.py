@@ -45,6 +45,7 @@ class Content:
         self._counts = [0] * len(self._names)
         self._present = [0] * len(self._markers)
         self._keys: tuple[tuple[str, str], ...] | None = None
+        self._same: dict[str, str] = {}
 
     def change(self, files: Iterable[tuple[str, str, str]]) -> None:
         """Each (path, mode, object id) is how that file, link or submodule is now; with an empty id it is gone."""
@@ -57,6 +58,14 @@ class Content:
                 if oid:
                     self._files[path] = value = _hash(path, mode, oid)
                     self._count(groups, markers, value, 1)
+
+    def groups_of(self, paths: Iterable[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Those of `paths` that count for a group, by group. Equal paths are one string in all answers."""
+        found: dict[int, list[str]] = {}
+        for path in paths:
+            for group in self._covered_by(path)[0]:
+                found.setdefault(group, []).append(self._same.setdefault(path, path))
+        return tuple((self._names[group], tuple(each)) for group, each in found.items())
 
     def keys(self) -> tuple[tuple[str, str], ...]:
         """A hex digest for each group (empty where it has no file), then "has:<marker>" with "1" or ""."""

@@ -79,7 +79,7 @@ class Lookup:
         below = build.main_ancestor or (nearest(self.git, [commit], self.main.position).get(commit) if commit else None)
         if below is None:
             raise UnknownRevision(
-                f"Nobody knows which commit of main {build.version} grew from.", "Give a commit instead."
+                f"Nobody knows which commit of main {build.version} grew from.", self._instead_of(build)
             )
         if below not in self.main.position:
             raise self._lacks(f"the commit of main that {build.version} grew from, {below[:SHORT]}")
@@ -90,6 +90,18 @@ class Lookup:
             f"{found.date}, stands for it"
         )
         return found
+
+    def _instead_of(self, build: Revision) -> str:
+        """What to type for a build that no commit of the clone's main stands for."""
+        older = self.builds[: self.builds.index(build)] if build in self.builds else ()
+        for each in reversed(older):
+            below = each.main_ancestor or (find_commit(self.git, each.commit) if each.commit else "")
+            if below in self.main.position:
+                return (
+                    "Give a commit instead: the newest published build before it with a commit of main here is"
+                    f" {each.version} ({below[:SHORT]})."
+                )
+        return "Give a commit instead."
 
     def _on_day(self, day: dt.date) -> Revision:
         commit = self.main.on(day)

@@ -61,7 +61,9 @@ class Request:
     WebAssembly (`auto`, `build`, or the version of a published build), `driver` what runs the cases. A search goes on
     until `confidence` is reached or a limit is (`budget_s` to `max_probes`; 0: none); `rarest` is the lowest rate at
     which the case may fail where it is bad. `replay` are the verdicts of a `git bisect log` (commit; good, bad or skip,
-    also old or new before it was looked up), `replay_file` is where that log was.
+    also old or new before it was looked up), `replay_file` is where that log was. With `all_boundaries` each change
+    that the search comes across is searched for by itself. With `prefetch` builds are made ahead while probes run, with
+    `full_history` what a merge brought is searched where that is what was found.
     """
 
     good: str
@@ -107,6 +109,9 @@ class Request:
     max_probes: int = 0
     replay: tuple[tuple[str, str], ...] = ()
     replay_file: str = ""
+    all_boundaries: bool = False
+    prefetch: bool = True
+    full_history: bool = False
 
 
 # --- reports ------------------------------------------------------------------------------------
@@ -154,7 +159,8 @@ class CellResult:
 
     `signature` is how the bad end fails; `also` are further ways in which it failed when it was tested again. `tested`
     names the two revisions whose verdicts speak for the two sides of the boundary, where those are commits that were
-    not built because they give the same artifact.
+    not built because they give the same artifact. `others` are further changes that were searched for by themselves, in
+    the order of history.
     """
 
     cell: Cell
@@ -167,6 +173,7 @@ class CellResult:
     note: str = ""
     also: tuple[Signature, ...] = ()
     tested: tuple[str, str] | None = None
+    others: tuple[Change, ...] = ()
 
     @property
     def sides(self) -> tuple[str, str] | None:
@@ -182,13 +189,39 @@ class CellResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """A further change of one cell's verdict, that lies elsewhere than the boundary which the cell names.
+
+    It was hinted at by two revisions that answered differently: those of `between`. `answer` is what the search between
+    them came to, of which the change is only known where that is found or a range. `culprit` and `proofs` are as those
+    of a report.
+    """
+
+    between: Boundary
+    answer: CellResult
+    culprit: Culprit | None = None
+    proofs: tuple[Proof, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the search for it found it, be it only within a range."""
+        return self.answer.result in (Result.FOUND, Result.RANGE) and self.answer.boundary is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
-    """One check of the answer. `held` is None, with a reason, where it could not be made."""
+    """One check of the answer. `held` is None, with a reason, where it could not be made.
+
+    It is of the answer for `cell`, and by its tests; `commit` (a full id) is what was put to the proof, where that is a
+    commit. Journals of earlier versions tell neither.
+    """
 
     kind: str
     held: bool | None
     reason: str | None = None
     runs: int = 0
+    cell: Cell | None = None
+    commit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +245,9 @@ class Report:
     """Everything that the reports say. `cells[0]` is the headline; `warnings` are sentences for the reader.
 
     With `any_failure`, runs that fail in another way than the bad end were taken for the same failure. `culprit` is
-    known of a boundary between two commits; `ends` are the older and the newer end of a search, as they were named.
+    known of a boundary between two commits, and is the headline's; `culprits` are those of all cells, each once.
+    `ends` are the older and the newer end of a search, as they were named, `next_step` is what would have come next in
+    one that was stopped. With `all_boundaries` the `others` of the cells were searched for.
     """
 
     session: str
@@ -232,3 +267,6 @@ class Report:
     any_failure: bool = False
     culprit: Culprit | None = None
     ends: tuple[Revision, Revision] | None = None
+    all_boundaries: bool = False
+    culprits: tuple[Culprit, ...] = ()
+    next_step: str = ""

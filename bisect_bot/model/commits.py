@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -17,15 +17,22 @@ class Commit:
     """A commit of first-parent history, with what its build depends on.
 
     `keys` name groups of input paths (`js`, `wasm`, `glue`, …: configs/recipes.toml), each with a hex digest over the
-    git object ids below them; empty where the commit has none of them. Equal digests are equal inputs.
+    git object ids below them; empty where the commit has none of them. Equal digests are equal inputs. `changed` are,
+    for the groups that it changes, the files of theirs that differ from its first parent; nothing is told of a commit
+    that was asked for alone.
     """
 
     revision: Revision
     keys: tuple[tuple[str, str], ...] = ()
+    changed: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), repr=False, compare=False)
 
     def key(self, group: str) -> str:
         """The digest of one group of inputs; empty for a group without inputs, or unknown."""
         return dict(self.keys).get(group, "")
+
+    def files(self, *groups: str) -> tuple[str, ...]:
+        """The files of these groups that the commit changes."""
+        return tuple(dict.fromkeys(path for group, paths in self.changed if group in groups for path in paths))
 
 
 class PartKind(StrEnum):

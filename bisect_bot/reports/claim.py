@@ -47,6 +47,7 @@ class _Cell(BaseModel):
 
 class _Report(BaseModel):
     schema_: Literal[1] = Field(alias="schema")
+    session: Annotated[str, Field(max_length=100)] = ""
     result: Result
     boundary: _Boundary | None = None
     cases: Annotated[tuple[_Cell, ...], Field(max_length=MAX_CELLS)]
@@ -73,7 +74,8 @@ class Claim:
     """What a report says. `old` and `new` name its boundary, `cells` are those that have just this one.
 
     `digests` are the first 16 digits of what each case's content hashed to, by its name; `others` counts cells with
-    another answer. `reproduce` is the command that the report was made by: text, never to be run.
+    another boundary. `reproduce` is the command that the report was made by: text, never to be run. `of_commits` tells
+    that both sides are commits, which take a clone to be built; `session` is what made the report.
     """
 
     old: str
@@ -82,6 +84,8 @@ class Claim:
     digests: dict[str, str]
     others: int
     reproduce: str
+    of_commits: bool = False
+    session: str = ""
 
 
 def read_claim(path: Path) -> Claim:
@@ -103,8 +107,10 @@ def read_claim(path: Path) -> Claim:
         new=boundary.first_new.version or boundary.first_new.id,
         cells=cells,
         digests=case_digests(report.environment),
-        others=len(report.cases) - len(cells),
+        others=sum(1 for cell in report.cases if cell.boundary not in (None, boundary)),
         reproduce=report.reproduce,
+        of_commits=boundary.last_old.version is None and boundary.first_new.version is None,
+        session=report.session,
     )
 
 

@@ -6,39 +6,82 @@ git 2.39), so the log of a fix speaks of `broken` and `fixed`.
 
 from __future__ import annotations
 
+import shlex
+
+from bisect_bot.errors import UsageError
 from bisect_bot.model import Boundary, CellResult, Direction, Outcome, Report, Result, Revision
-from bisect_bot.reports.escaping import line
+from bisect_bot.reports.boundaries import logged, to_comments
+from bisect_bot.reports.escaping import line, shorten
 from bisect_bot.reports.rows import Row, rows
 from bisect_bot.reports.sentence import hex_id
 
 
-def to_gitlog(report: Report) -> str:
-    """The log for the first cell of `report`, one revision after the other as they were first tried.
+def to_gitlog(report: Report, case: str = "") -> str:
+    """The log for one cell of `report`, one revision after the other as they were first tried.
+
+    The cell is the first, or the first whose case (or whole name) is `case`. git can replay one answer at a time: what
+    other cells name is told in comments. Raises UsageError where no cell is called so.
 
     Only what `git bisect replay` can use is a command: verdicts of builds of a known commit on the main line that
     do not contradict the boundary. The rest stands in comments, which `replay` passes over. Text from outside
     never begins a line. Abbreviated commits must exist in the clone that replays it.
     """
-    answer = report.cells[0] if report.cells else None
+    head = _cell(report, case)
+    answer = logged(head) if head else None
     direction = answer.direction if answer else None
     fix = direction is Direction.FIX
     terms = {Outcome.GOOD: "fixed", Outcome.BAD: "broken"} if fix else {Outcome.GOOD: "good", Outcome.BAD: "bad"}
     start = " '--term-old=broken' '--term-new=fixed'" if fix else ""
     # Commits were searched as a published build's main line is: what was merged came with the merge.
     start += " '--first-parent'" if answer and _among_commits(answer) else ""
-    lines = [f"# {line(str(answer.cell))}"] if answer else []
+    lines = [f"# {line(str(answer.cell))}", *to_comments(head)] if head and answer else []
     lines.append(f"git bisect start{start}")
     if answer is None:
         return "\n".join(lines) + "\n"
     order = [trial.revision for trial in report.trials]
     positions = {revision.id: position for position, revision in enumerate(report.revisions)}
+    nearest = len(positions)
     for row in sorted(rows(report, answer.cell, answer), key=lambda row: order.index(row.revision.id)):
-        lines += _tried(row, terms, _contradicts(row, answer.boundary, fix, positions))
+        why_not = "the verdict changes more than once" if _contradicts(row, answer.boundary, fix, positions) else ""
+        if _among_commits(answer) and row.revision.version is not None:
+            # A report lists builds before commits: which of them is older its order does not tell.
+            why_not = "as a published build, before its commits were searched"
+        if row.outcome is (Outcome.GOOD if fix else Outcome.BAD) and row.revision.on_main is not False and not why_not:
+            # git knows one commit of the newer side: the last that it is told, even where an older one was known.
+            here = positions.get(row.revision.id, nearest)
+            why_not = f"an older one was {terms[row.outcome]} already" if here > nearest else ""
+            nearest = min(nearest, here)
+        lines += _tried(row, terms, why_not)
     lines += _same_artifacts(answer, terms[Outcome.BAD if fix else Outcome.GOOD])
-    if report.result is Result.FOUND and answer.boundary and answer.boundary.first_new.version is None:
+    if answer.result is Result.FOUND and answer.boundary and answer.boundary.first_new.version is None:
         new = answer.boundary.first_new
         lines.append(f"# first {terms[Outcome.GOOD if fix else Outcome.BAD]} commit: {_commit(new)}")
+    lines += _others(report, answer)
     return "\n".join(lines) + "\n"
+
+
+def _cell(report: Report, case: str) -> CellResult | None:
+    """The cell that is asked for. Raises UsageError."""
+    found = [cell for cell in report.cells if not case or case in (cell.cell.case, str(cell.cell))]
+    if case and not found:
+        names = ", ".join(dict.fromkeys(line(cell.cell.case) for cell in report.cells))
+        raise UsageError(f"the report has no case {case!r}", f"Its cases: {shorten(names, 1000)}.")
+    return found[0] if found else None
+
+
+def _others(report: Report, answer: CellResult) -> list[str]:
+    """Where other cells have another answer among commits, and how to get the log for it."""
+    told: dict[str, CellResult] = {answer.boundary.first_new.id: answer} if answer.boundary else {}
+    lines = []
+    for cell in report.cells:
+        if cell.result is not Result.FOUND or not cell.boundary or cell.boundary.first_new.version is not None:
+            continue
+        new = cell.boundary.first_new
+        if told.setdefault(new.id, cell) is cell and cell is not answer:
+            command = f"bisect-bot report {report.session} --format gitlog --case {shlex.quote(str(cell.cell))}"
+            verb = "fixed" if cell.direction is Direction.FIX else "bad"
+            lines.append(f"# first {verb} commit for {line(str(cell.cell))}: {_commit(new)}; its log: {line(command)}")
+    return lines
 
 
 def _among_commits(answer: CellResult) -> bool:
@@ -61,8 +104,8 @@ def _same_artifacts(answer: CellResult, old: str) -> list[str]:
     return lines
 
 
-def _tried(row: Row, terms: dict[Outcome, str], contradicts: bool) -> list[str]:
-    """The comment that git prints for a verdict, and its command where there is one."""
+def _tried(row: Row, terms: dict[Outcome, str], why_not: str) -> list[str]:
+    """The comment that git prints for a verdict, and its command unless there is a reason `why_not`."""
     if row.outcome is None or row.outcome is Outcome.INFRA:
         return [f"# {row.label}: {_commit(row.revision)}"]
     term = "skip" if row.outcome is Outcome.SKIP else terms[row.outcome]
@@ -70,7 +113,7 @@ def _tried(row: Row, terms: dict[Outcome, str], contradicts: bool) -> list[str]:
     commit = hex_id(row.revision.commit)
     if commit is None:
         return [f"{told} (its commit is not known)"]
-    if row.revision.on_main is False:
+    if row.revision.on_main is False and row.revision.version is not None:
         near = hex_id(row.revision.main_ancestor)
         hint = (
             f"; to take its ancestor there for it: git bisect {term} {near}"
@@ -78,8 +121,8 @@ def _tried(row: Row, terms: dict[Outcome, str], contradicts: bool) -> list[str]:
             else ""
         )
         return [f"{told} (not on the main line{hint})"]
-    if contradicts:
-        return [f"{told} (the verdict changes more than once)"]
+    if why_not:
+        return [f"{told} ({why_not})"]
     return [told, f"git bisect {term} {commit}"]
 
 

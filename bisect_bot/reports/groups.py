@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bisect_bot.model import CellResult, Direction, Outcome, Report, Result
+from bisect_bot.reports.boundaries import story
 from bisect_bot.reports.escaping import line, shorten
 from bisect_bot.reports.rows import Row, by_cell, ends, other_boundaries
 from bisect_bot.reports.sentence import name
@@ -39,7 +40,7 @@ def groups(report: Report) -> tuple[Group, ...]:
     found: dict[str, list[CellResult]] = {}
     if len(report.cells) > 1:
         for cell, own in by_cell(report):
-            found.setdefault(line(_answer(cell, own)), []).append(cell)
+            found.setdefault(line(answer_words(cell, own)), []).append(cell)
     order = list(found.items())
     # What was searched for comes first, and what most cells share of the rest comes last.
     rest = [each for each in order if each[1][0].boundary is None]
@@ -47,7 +48,7 @@ def groups(report: Report) -> tuple[Group, ...]:
         largest = max(rest, key=lambda each: (len(each[1]), each[0] == f"always {Outcome.GOOD}", order.index(each)))
         order = [*(each for each in order if each is not largest), largest]
     return tuple(
-        Group(_who(cells, report.cells, 0 < place == len(order) - 1), answer, tuple(cells))
+        Group(who(cells, report.cells, 0 < place == len(order) - 1), answer, tuple(cells))
         for place, (answer, cells) in enumerate(order)
     )
 
@@ -63,16 +64,18 @@ def groups_sentence(report: Report) -> str:
     return f"{'; '.join(told)}." if told else ""
 
 
-def _answer(cell: CellResult, own: Report) -> str:
-    """What was found for one cell, without its name: equal for cells that share it."""
+def answer_words(cell: CellResult, own: Report) -> str:
+    """What was found for one cell, without its name: equal for cells that share it; `own` has its trials alone."""
     why = shorten(line(cell.note), _WHY).rstrip(" .")
     match cell.result:
         case Result.FOUND | Result.RANGE if cell.boundary is not None:
-            return _changed(cell)
+            return story(cell) or _changed(cell)
         case Result.SAME:
-            return _unchanged(cell, own)
+            return ": ".join(filter(None, (_unchanged(cell, own), story(cell))))
         case Result.STOPPED:
-            return "not finished"
+            pair = cell.boundary
+            left = f", between {name(pair.last_old)} and {name(pair.first_new)} so far" if pair else ""
+            return f"not finished{left}"
         case Result.UNUSABLE:
             return f"cannot be tested: {_reason(own) or why or 'no answer from this machine'}"
     return f"no certain answer{f': {why}' if why else ''}"
@@ -115,8 +118,11 @@ def _why(row: Row) -> str:
     return f"{row.label} ({shorten(line(row.trial.verdict.reason), _WHY).rstrip(' .')})"
 
 
-def _who(cells: Sequence[CellResult], everything: Sequence[CellResult], is_last: bool) -> str:
-    """Names a group: by places where it has all cases of them, by cases where it has them at all places."""
+def who(cells: Sequence[CellResult], everything: Sequence[CellResult], is_last: bool = False) -> str:
+    """Names `cells` of a report: by places where they are all cases there, by cases where they are at all places.
+
+    The last group is called `everything else` where more than two would have to be named.
+    """
     places = list(dict.fromkeys(_place(cell) for cell in cells))
     cases = list(dict.fromkeys(cell.cell.case for cell in cells))
     all_cases, all_places = {cell.cell.case for cell in everything}, {_place(cell) for cell in everything}

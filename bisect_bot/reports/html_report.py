@@ -17,10 +17,12 @@ from markupsafe import Markup
 
 from bisect_bot.model import Report, Revision
 from bisect_bot.reports import chart, html_view
-from bisect_bot.reports.commits import culprit_lines, several
+from bisect_bot.reports.commits import culprit_lines, culprits, several
+from bisect_bot.reports.differences import difference_sentences
 from bisect_bot.reports.escaping import shorten, visible
 from bisect_bot.reports.groups import groups_sentence
-from bisect_bot.reports.sentence import UPSTREAM, hex_id, name
+from bisect_bot.reports.proved import proved
+from bisect_bot.reports.sentence import UPSTREAM, hex_id, name, to_go_on, what_goes_on
 from bisect_bot.reports.values import (
     cost,
     counted,
@@ -29,7 +31,6 @@ from bisect_bot.reports.values import (
     max_abs_err,
     number,
     overview,
-    proof_word,
     times,
 )
 from bisect_bot.reports.words import failure_words
@@ -68,6 +69,8 @@ def _template(file: str) -> Template:
     environment.filters |= {
         "short": shorten,
         "name": name,
+        "to_go_on": to_go_on,
+        "what_goes_on": what_goes_on,
         "number": number,
         "commit_link": commit_link,
         "max_abs_err": max_abs_err,
@@ -75,10 +78,12 @@ def _template(file: str) -> Template:
         "overview": overview,
         "foreground": foreground,
         "failure_words": failure_words,
-        "proof_word": proof_word,
+        "proved": proved,
+        "culprits": culprits,
         "culprit_lines": culprit_lines,
         "several": several,
         "groups_sentence": groups_sentence,
+        "difference_sentences": difference_sentences,
         "cost": cost,
         "counted": counted,
         "times": times,

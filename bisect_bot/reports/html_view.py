@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from bisect_bot.model import Boundary, Cell, CellResult, Comparison, Outcome, Report, Revision, Trial
+from bisect_bot.reports.boundaries import Step as ChangeStep
+from bisect_bot.reports.boundaries import changes_remarks, steps, untold
 from bisect_bot.reports.chart import Bar, Chart, channel_bars, drift_chart
 from bisect_bot.reports.drift import Drift, drift
 from bisect_bot.reports.failures import OtherKind, other_kinds
@@ -18,7 +20,6 @@ from bisect_bot.reports.rows import (
     OTHER_FAILURE,
     Row,
     by_cell,
-    other_boundaries,
     rows,
     shown_failure,
     side_marks,
@@ -106,6 +107,8 @@ class CellView:
     chart: Chart | None = None
     others: tuple[OtherKind, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
+    steps: tuple[ChangeStep, ...] = ()
+    remarks: tuple[str, ...] = ()
     logs: tuple[Line, ...] = ()
 
     @property
@@ -174,7 +177,9 @@ def _detailed(answer: CellResult, report: Report) -> CellView:
         drift=found,
         chart=drift_chart(found) if found else None,
         others=other_kinds(report, answer),
-        boundaries=other_boundaries(report, answer),
+        boundaries=untold(report, answer),
+        steps=steps(answer, report.proofs if answer is report.cells[0] else ()),
+        remarks=changes_remarks(report, answer),
         logs=tuple(line for line in outline.lines if line.trial.log)[:MOST_LOGS],
     )
 

@@ -17,7 +17,9 @@ from bisect_bot.model import (
     Adapter,
     Boundary,
     CellResult,
+    Change,
     Comparison,
+    Proof,
     Report,
     Result,
     Revision,
@@ -26,11 +28,13 @@ from bisect_bot.model import (
     Target,
     Trial,
 )
+from bisect_bot.reports.commits import culprits
+from bisect_bot.reports.differences import difference_sentences
 from bisect_bot.reports.drift import Pass, passes
 from bisect_bot.reports.failures import other_failures
 from bisect_bot.reports.gitlog import to_gitlog
 from bisect_bot.reports.rows import by_cell, other_boundaries, sides
-from bisect_bot.reports.sentence import compare_link, headline, hex_id
+from bisect_bot.reports.sentence import compare_link, headline, hex_id, step_to_go_on, to_go_on
 from bisect_bot.reports.values import lowest_cosine, max_abs_err
 
 SCHEMA = 1
@@ -50,16 +54,22 @@ def to_json(report: Report) -> dict[str, Any]:
         "result": report.result.value,
         "sentence": headline(report),
         "reason": report.reason,
+        "next": {"step": step_to_go_on(report), "command": command} if (command := to_go_on(report)) else None,
         "direction": first.direction.value if first and first.direction else None,
         "boundary": _boundary(first, report.result),
         "candidates": [_suspect(suspect) for suspect in first.suspects] if first else [],
-        "cases": [_answer(answer) for answer in report.cells],
+        "cases": [{**_answer(answer), **_others(report, answer)} for answer in report.cells],
         "targets": [_target(target) for target in report.targets],
         "revisions": [_revision(revision) for revision in report.revisions],
         "matrix": [_trial(trial) for trial in report.trials],
-        "proofs": [asdict(proof) for proof in report.proofs],
+        "proofs": [_proof(proof) for proof in report.proofs],
         "counts": asdict(report.counts),
         "culprit": asdict(report.culprit) if report.culprit else None,
+        "culprits": [
+            {**asdict(each.culprit), "direction": effect.direction.value, "cases": [_cell(c) for c in effect.cells]}
+            for each in culprits(report)
+            for effect in each.effects
+        ],
         "ends": [_revision(revision) for revision in report.ends] if report.ends else None,
         "confidence": first.confidence if first else None,
         "other_boundaries": [
@@ -78,6 +88,7 @@ def to_json(report: Report) -> dict[str, Any]:
             for other in other_failures(own, answer)
         ],
         "warnings": list(report.warnings),
+        "differences": list(difference_sentences(report)),
         "reference": {"onnxruntime": dict(report.environment).get("onnxruntime"), "expected": report.reference},
         "wall_s": report.wall_s,
         "environment": dict(report.environment),
@@ -149,6 +160,20 @@ def _answer(answer: CellResult) -> dict[str, Any]:
     }
 
 
+def _others(report: Report, answer: CellResult) -> dict[str, Any]:
+    """The further changes, left out where they were not searched for."""
+    return {"other_changes": [_change(change) for change in answer.others]} if report.all_boundaries else {}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        **_answer(change.answer),
+        "between": _pair(change.between),
+        "culprit": asdict(change.culprit) if change.culprit else None,
+        "proofs": [_proof(proof) for proof in change.proofs],
+    }
+
+
 def _signature(signature: Signature | None) -> dict[str, Any] | None:
     if signature is None:
         return None
@@ -158,6 +183,13 @@ def _signature(signature: Signature | None) -> dict[str, Any] | None:
         "message": signature.message,
         "when": signature.when,
     }
+
+
+def _proof(proof: Proof) -> dict[str, Any]:
+    """A proof with the case that it was made with (None: not told) and the commit that it is of."""
+    own = {"case": proof.cell.case, "target": proof.cell.target, "backend": proof.cell.backend} if proof.cell else {}
+    told = {"kind": proof.kind, "held": proof.held, "reason": proof.reason, "runs": proof.runs, "commit": proof.commit}
+    return {**told, **dict.fromkeys(("case", "target", "backend")), **own}
 
 
 def _target(target: Target) -> dict[str, Any]:

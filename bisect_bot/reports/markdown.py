@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect_bot.model import Boundary, CellResult, Comparison, Report, Result, Revision, Target
-from bisect_bot.reports.commits import culprit_markdown, several_markdown
+from bisect_bot.reports.boundaries import changes_markdown, untold
+from bisect_bot.reports.commits import culprits_markdown, several_markdown
+from bisect_bot.reports.differences import difference_sentences
 from bisect_bot.reports.drift import Pass, drift
 from bisect_bot.reports.escaping import code_block, code_span, markdown, shorten, table
 from bisect_bot.reports.failures import OtherKind, other_kinds
 from bisect_bot.reports.groups import groups_sentence
-from bisect_bot.reports.rows import Row, by_cell, other_boundaries, rows, shown_failure, side_marks, sides
-from bisect_bot.reports.sentence import compare_link, headline, name
-from bisect_bot.reports.values import cost, counted, max_abs_err, number, overview, proof_word, short_list, times
+from bisect_bot.reports.proved import proved
+from bisect_bot.reports.rows import Row, by_cell, rows, shown_failure, side_marks, sides
+from bisect_bot.reports.sentence import compare_link, headline, name, to_go_on, what_goes_on
+from bisect_bot.reports.values import cost, max_abs_err, number, overview, short_list, times
 from bisect_bot.reports.words import failure_words
 
 _MESSAGE = 600  # characters of a message outside a table
@@ -26,15 +29,18 @@ def to_markdown(report: Report) -> str:
     """
     answer = report.cells[0] if report.cells else None
     parts = [f"**{markdown(headline(report))}**", markdown(groups_sentence(report))]
+    parts += map(markdown, difference_sentences(report))
     if answer is not None:
-        parts += [*_boundary(answer), *culprit_markdown(report.culprit), *several_markdown(answer)]
+        parts += [*_boundary(answer), *culprits_markdown(report), *several_markdown(answer)]
         parts += [*_verdicts(report, answer), *_failure(report, answer), *_drift(report, answer)]
     parts += [
+        *changes_markdown(report),
         *_other_failures(report),
         *_notes(report),
         *_proofs(report),
         *_cases(report),
         _environment(report),
+        _go_on(report),
         _reproduce(report),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -142,7 +148,7 @@ def _notes(report: Report) -> list[str]:
     """Warnings, and what does not fit a history with one change and one failure."""
     notes = [markdown(shorten(warning, _MESSAGE)) for warning in report.warnings]
     for answer, own in by_cell(report):
-        others = other_boundaries(own, answer)
+        others = untold(own, answer)
         if others:
             pairs = "; ".join(_pair(boundary) for boundary in others[:5])
             notes.append(
@@ -190,9 +196,9 @@ def _pair(boundary: Boundary) -> str:
 
 def _proofs(report: Report) -> list[str]:
     lines = []
-    for proof in report.proofs:
+    for proof in proved(report):
         reason = f": {markdown(shorten(proof.reason, _MESSAGE))}" if proof.reason else ""
-        lines.append(f"{markdown(proof.kind)}: {proof_word(proof)} ({counted(proof.runs, 'run')}){reason}")
+        lines.append(f"{markdown(proof.what)}: {proof.told}{reason}")
     return ["### Proofs", _list(lines)] if lines else []
 
 
@@ -233,6 +239,12 @@ def _target(target: Target) -> str:
         f"{code_span(target.name)} {code_span(target.version)} on {code_span(target.platform)}, {adapter} "
         f"(asked for: {code_span(target.wish)}, flags {code_span(target.flags)}{extra})"
     )
+
+
+def _go_on(report: Report) -> str:
+    command = to_go_on(report)
+    step = f" (next would be {markdown(shorten(report.next_step, 200))})" if report.next_step else ""
+    return f"{what_goes_on(report)}{step}:\n\n{code_block(command, 'sh')}" if command else ""
 
 
 def _reproduce(report: Report) -> str:

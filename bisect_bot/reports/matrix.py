@@ -18,6 +18,7 @@ from rich.text import Text
 
 from bisect_bot.model import Cell, Outcome, Report, Result, Revision, Target, Trial
 from bisect_bot.reports import html_report, json_report
+from bisect_bot.reports.differences import difference_sentences
 from bisect_bot.reports.escaping import code_block, code_span, markdown, shorten, table, terminal
 from bisect_bot.reports.files import write_texts
 from bisect_bot.reports.sentence import headline, name, tested
@@ -95,6 +96,7 @@ def summary(report: Report) -> RenderableType:
     parts: list[RenderableType] = [
         Panel(terminal(sentence(report)), title="matrix", title_align="left", border_style=style)
     ]
+    parts += [terminal(text) for text in difference_sentences(report)]
     found = by_cell(report)
     if len({cell.case for cell in found}) > 1:
         parts.append(_counts(report))
@@ -190,7 +192,7 @@ def to_markdown(report: Report) -> str:
 
     Text from outside is shortened, and escaped: it makes no tags, tables, links or mentions of its own.
     """
-    parts = [f"**{markdown(sentence(report))}**", _glance(report)]
+    parts = [f"**{markdown(sentence(report))}**", *map(markdown, difference_sentences(report)), _glance(report)]
     if report.warnings:
         parts.append("\n".join(f"- {markdown(shorten(warning, 600))}" for warning in report.warnings))
     header = ["case", "target", "backend", "revision", "verdict", "ran on", "max abs err", "bundle", "reason"]

@@ -20,7 +20,7 @@ from bisect_bot.reports.html_report import page
 from bisect_bot.reports.json_report import plain
 from bisect_bot.reports.merging import Line, Merged, Tally, machine_words
 from bisect_bot.reports.sentence import name
-from bisect_bot.reports.values import counted
+from bisect_bot.reports.values import counted, short_list
 
 SCHEMA = 1
 # What a reader takes in; beyond it, all stands in merge.json.
@@ -34,6 +34,7 @@ _NAME = 120
 _COMMAND = 1000
 _WIDEST_REVISION = 30
 _SENTENCE = 1000
+_NAMED = 4  # cases that a sentence names
 
 _STYLES = {Outcome.GOOD: "green", Outcome.BAD: "red", Outcome.SKIP: "yellow", Outcome.INFRA: "magenta"}
 _SIGNS = {Outcome.GOOD: "✓", Outcome.BAD: "✗", Outcome.SKIP: "–", Outcome.INFRA: "?"}
@@ -59,12 +60,27 @@ def reasons(merged: Merged) -> Iterator[Reason]:
 def ordered_sentences(merged: Merged) -> tuple[tuple[bool, str], ...]:
     """The sentences with whether machines differ, those where they do first: they are what the reader looks for.
 
-    None with a single machine, of which all would say that there is nothing to compare.
+    Cases of which there is nothing to compare share one, the last; with a single machine there is none at all.
     """
     if len(merged.machines) < 2:
         return ()
-    told = [(place in merged.differ, sentence) for place, sentence in enumerate(merged.sentences)]
-    return tuple(sorted(told, key=lambda pair: not pair[0]))
+    shared = len(merged.alone) > 1
+    left_out = set(merged.alone) if shared else set()
+    told = [(i in merged.differ, sentence) for i, sentence in enumerate(merged.sentences) if i not in left_out]
+    told.sort(key=lambda pair: not pair[0])
+    return (*told, *([(False, _alone(merged))] if shared else []))
+
+
+def _alone(merged: Merged) -> str:
+    """The cases of which there is nothing to compare, in one sentence."""
+    every = len(merged.alone) == len(merged.cases)
+    who = "No case" if every else f"None of {short_list([merged.cases[i].label for i in merged.alone], _NAMED)}"
+    return f"{who} was answered by two environments for one revision with one backend: there is nothing to compare."
+
+
+def compares(merged: Merged) -> bool:
+    """Whether at least one case was answered by two machines for the same revision."""
+    return len(merged.machines) > 1 and len(merged.alone) < len(merged.cases)
 
 
 def write(merged: Merged, out: Path) -> Path:
@@ -212,6 +228,7 @@ def to_html(merged: Merged) -> str:
         why=tuple(reasons(merged)),
         words=[machine_words(machine) for machine in merged.machines],
         look=_look,
+        compares=compares(merged),
         most={
             "lines": MOST_LINES,
             "across": MOST_ACROSS,
@@ -235,7 +252,7 @@ def _look(cell: Tally) -> dict[str, str]:
 
 def summary(merged: Merged) -> RenderableType:
     """`merged` in a form that rich prints; text from outside neither moves the cursor nor is read as markup."""
-    style = "yellow" if merged.differ else "green"
+    style = "yellow" if merged.differ or not compares(merged) else "green"
     parts: list[RenderableType] = [
         Panel(terminal(merged.sentence), title="merge", title_align="left", border_style=style)
     ]
@@ -254,14 +271,14 @@ def summary(merged: Merged) -> RenderableType:
         if few or case in merged.differ:
             parts += [Text(), _compared(merged, lines)]
     if not few:
-        parts.append(Text("Cases for which machines do not differ are left out here; merge.md has them."))
+        parts.append(Text("Cases for which environments do not differ are left out here; merge.md has them."))
     parts += [Text.assemble(("note", "bold yellow"), ": ", terminal(note)) for note in merged.notes]
     return Group(*parts)
 
 
 def _machine(merged: Merged, place: int) -> Text:
     device, around = machine_words(merged.machines[place])
-    return Text.assemble((f"machine {place + 1}", "bold"), ": ", terminal(f"{device}; {around}"))
+    return Text.assemble((f"environment {place + 1}", "bold"), ": ", terminal(f"{device}; {around}"))
 
 
 def _compared(merged: Merged, lines: list[Line]) -> Table:
@@ -277,7 +294,7 @@ def _compared(merged: Merged, lines: list[Line]) -> Table:
     shown.add_column("revision", overflow="fold")
     shown.columns[0].min_width = min(_WIDEST_REVISION, max((len(label) for label, _ in rows), default=1))
     for line in lines:
-        shown.add_column(f"machine {line.machine + 1}", overflow="fold")
+        shown.add_column(f"environment {line.machine + 1}", overflow="fold")
     for label, cells in rows:
         shown.add_row(terminal(label), *(_styled(cell) for cell in cells))
     return shown

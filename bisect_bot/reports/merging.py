@@ -92,8 +92,9 @@ class Line:
 class Merged:
     """Everything that is shown. Lines name their machine and case by place; `labels` are the machines' short names.
 
-    `sentences` are one a case, with `differ` the places of the cases for which machines differ; `notes` say what was
-    left out or told apart.
+    `sentences` are one a case, with `differ` the places of the cases for which machines differ, and `alone` of those
+    where nothing could be compared; `notes` say what was left out or told apart. A machine is a browser with its
+    adapter and system: the sentences call it an environment, as one computer may have several.
     """
 
     reports: tuple[Gathered, ...]
@@ -104,23 +105,27 @@ class Merged:
     lines: tuple[Line, ...]
     sentences: tuple[str, ...]
     differ: tuple[int, ...]
+    alone: tuple[int, ...]
     notes: tuple[str, ...]
 
     @property
     def sentence(self) -> str:
-        """What the table holds and whether machines differ, in one line of plain text."""
+        """What the table holds and whether environments differ, in one line of plain text."""
         told = ", ".join(
             counted(len(items), noun)
             for items, noun in (
                 (self.reports, "report"),
-                (self.machines, "machine"),
+                (self.machines, "environment"),
                 (self.revisions, "revision"),
                 (self.cases, "case"),
             )
         )
         if len(self.machines) < 2:
-            return f"{told}: there is no second machine to compare with."
-        return f"{told}: machines differ for {len(self.differ)} of {counted(len(self.cases), 'case')}."
+            return f"{told}: there is no second environment to compare with."
+        compared = len(self.cases) - len(self.alone)
+        said = f"environments differ for {len(self.differ)} of {counted(compared, 'case')}" if compared else ""
+        nothing = f"nothing to compare in {len(self.alone)} of {len(self.cases)}" if self.alone else ""
+        return f"{told}: {'; '.join(filter(None, [said, nothing]))}."
 
 
 def merge(reports: Sequence[Gathered]) -> Merged:
@@ -153,6 +158,7 @@ def merge(reports: Sequence[Gathered]) -> Merged:
         lines,
         tuple(sentence for sentence, _ in told),
         tuple(place for place, (_, differs) in enumerate(told) if differs),
+        tuple(place for place, (_, differs) in enumerate(told) if differs is None),
         tuple(notes),
     )
 
@@ -288,26 +294,27 @@ def _labels(machines: Sequence[Machine]) -> tuple[str, ...]:
 
 def _case(
     place: int, case: Content, lines: Sequence[Line], revisions: Sequence[Revision], labels: Sequence[str]
-) -> tuple[str, bool]:
-    """The sentence about one case, and whether machines differ for it."""
+) -> tuple[str, bool | None]:
+    """The sentence about one case, and whether machines differ for it: None where there is nothing to compare."""
     own = [line for line in lines if line.case == place]
     backends = list(dict.fromkeys(line.backend for line in own))
-    told, differs = [], False
+    told, differs, is_compared = [], False, False
     for backend in backends:
         compared = [line for line in own if line.backend == backend]
         differences, same = _compare(compared)
         differs = differs or bool(differences)
+        is_compared = is_compared or bool(differences or same)
         before = f"with {backend} it " if len(backends) > 1 else ""
         said = [
             f"{_places(states, labels)}, with {short_list([name(revisions[i]) for i in where], _NAMED)}"
             for states, where in differences.items()
         ]
         if same or not differences:
-            agreed = f"is the same on all machines that answered, with {counted(len(same), 'revision')}"
-            alone = f"was answered by {'at most one' if any(map(_answers, compared)) else 'no'} machine"
+            agreed = f"is the same in all environments that answered, with {counted(len(same), 'revision')}"
+            alone = f"was answered by {'at most one' if any(map(_answers, compared)) else 'no'} environment"
             said.append(agreed if same else f"{alone} for each revision: there is nothing to compare")
         told.append(before + "; ".join(said))
-    return f"{case.label}{':' if len(backends) > 1 else ''} {'; '.join(told)}.", differs
+    return f"{case.label}{':' if len(backends) > 1 else ''} {'; '.join(told)}.", differs if is_compared else None
 
 
 def _answers(line: Line) -> bool:

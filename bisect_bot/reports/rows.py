@@ -107,7 +107,10 @@ def by_cell(report: Report) -> tuple[tuple[CellResult, Report], ...]:
 
 def ends(report: Report, cell: Cell) -> tuple[Row, Row] | None:
     """The rows of the oldest and the newest revision that were tried as ends for `cell`; None with fewer than two."""
+    of_builds = report.ends is None or report.ends[0].version is not None
     tried = [row for row in rows(report, cell) if any(trial.purpose == "end" for trial in row.trials)]
+    if of_builds and any(row.revision.version for row in tried):
+        tried = [row for row in tried if row.revision.version]  # ends among commits are those of two builds
     return (tried[0], tried[-1]) if len(tried) > 1 else None
 
 
@@ -158,4 +161,8 @@ def _marks(revision: str, trials: tuple[Trial, ...], answer: CellResult | None) 
     marks = ["end"] if any(trial.purpose == "end" for trial in trials) else []
     if answer is not None and answer.sides is not None:
         marks += [mark for mark, side in zip(side_marks(answer), answer.sides, strict=True) if revision == side]
+    for change in answer.others if answer is not None else ():
+        if change.is_known and change.answer.sides is not None:
+            pairs = zip(side_marks(change.answer), change.answer.sides, strict=True)
+            marks += [mark for mark, side in pairs if revision == side]
     return tuple(marks)

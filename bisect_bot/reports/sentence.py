@@ -14,6 +14,10 @@ from bisect_bot.reports.words import failure_words
 UPSTREAM = "https://github.com/microsoft/onnxruntime"
 
 
+# What a command says of where revisions come from.
+_SEARCH = re.compile(r"bisect-bot run ")
+_OF_BUILDS = re.compile(r" --source[ =]published(?= |$)")
+_WITH_CLONE = re.compile(r" --repo[ =]")
 _ANSWERED = (Result.FOUND, Result.RANGE, Result.SAME)
 
 
@@ -23,6 +27,43 @@ def headline(report: Report) -> str:
     One line of plain text without control characters; it is not escaped for any markup.
     """
     return line(_sentence(report, report.result, report.cells[0] if report.cells else None))
+
+
+def to_go_on(report: Report) -> str:
+    """The command that goes on where `report` ends; empty where nothing is left to do."""
+    if _has_commits_between(report):
+        return f"{_OF_BUILDS.sub('', report.reproduce)} --repo CLONE"
+    if report.result not in (Result.STOPPED, Result.UNUSABLE) or not _can_go_on(report):
+        return ""
+    # A matrix is asked again, and recalls what it had.
+    is_search = not report.reproduce.startswith("bisect-bot matrix ")
+    return f"bisect-bot resume {report.session}" if is_search else report.reproduce
+
+
+def what_goes_on(report: Report) -> str:
+    """What the command of `to_go_on` is for, as the beginning of a sentence that ends with it."""
+    if _has_commits_between(report):
+        return "To find the commit between them, with a clone of onnxruntime in CLONE"
+    return "Go on with"
+
+
+def step_to_go_on(report: Report) -> str:
+    """What the command of `to_go_on` would do next; empty where that is not known."""
+    return "search of the commits between the two builds" if _has_commits_between(report) else report.next_step
+
+
+def _has_commits_between(report: Report) -> bool:
+    """Whether two published builds were found without a clone, which would tell the commits between them apart."""
+    answer = report.cells[0] if report.cells else None
+    if report.result is not Result.FOUND or answer is None or answer.boundary is None:
+        return False
+    is_of_builds = answer.boundary.first_new.version is not None
+    return is_of_builds and _SEARCH.match(report.reproduce) is not None and not _WITH_CLONE.search(report.reproduce)
+
+
+def _can_go_on(report: Report) -> bool:
+    """Whether something outside ended it: an end that cannot be tested will not be mended by going on."""
+    return report.result is Result.STOPPED or bool(report.reason)
 
 
 def name(revision: Revision) -> str:
@@ -72,7 +113,7 @@ def _sentence(report: Report, result: Result, answer: CellResult | None) -> str:
 def _found(report: Report, answer: CellResult | None) -> str:
     if answer is None or answer.boundary is None:
         return _inconclusive(report, answer)
-    verb = "fixed" if answer.direction is Direction.FIX else "broken"
+    verb = _verb(answer)
     new = answer.boundary.first_new
     if new.version is not None:
         change = f"{verb} between these builds"
@@ -93,7 +134,7 @@ def _around(report: Report, answer: CellResult) -> str:
 def _range(report: Report, answer: CellResult | None) -> str:
     if answer is None or answer.boundary is None:
         return _inconclusive(report, answer)
-    verb = "fixed" if answer.direction is Direction.FIX else "broken"
+    verb = _verb(answer)
     pair = _pair(answer.boundary, answer.direction)
     if answer.boundary.first_new.version is None and answer.suspects and not answer.suspects[0].skipped:
         which = f"one of {len(answer.suspects)} commits" if len(answer.suspects) > 1 else name(_first(answer))
@@ -124,7 +165,12 @@ def _same(report: Report, answer: CellResult | None) -> str:
         Outcome.BAD: "name a --good that passes, and check that the case can pass at all",
     }.get(tried[0].outcome, "name ends that can be tested")
     old, new = (name(row.revision) for row in tried)
-    return f"{old} and {new} are both {tried[0].label}, for {_cells(report, answer)}: {advice}."
+    alike = f"{old} and {new} are both {tried[0].label}, for {_cells(report, answer)}"
+    changes = [c.answer for c in answer.others if c.is_known and c.answer.boundary]
+    if changes:
+        told = "; ".join(_pair(c.boundary, c.direction) for c in changes if c.boundary)
+        return f"{alike}, but between them it changes and changes back: {told}."
+    return f"{alike}: {advice}."
 
 
 def _inconclusive(report: Report, answer: CellResult | None) -> str:
@@ -159,9 +205,25 @@ def _unusable(report: Report, answer: CellResult | None) -> str:
     why = _clause(report.reason or (answer.note if answer else "")) or "no browser or adapter"
     so_far = _so_far(report, answer)
     if not report.reason and not so_far:
-        return f"There is no answer for {_cells(report, answer)}: {why}."
+        return f"There is no answer for {_cells(report, answer)}: {_untestable(report, answer) or f'{why}.'}"
     cannot = f"go on,{so_far}" if so_far else f"answer for {_cells(report, answer)}"
-    return f"This machine cannot {cannot}: {why}; when that is mended, go on with: bisect-bot resume {report.session}"
+    return f"This machine cannot {cannot}: {why}; when that is fixed, the search can go on."
+
+
+def _untestable(report: Report, answer: CellResult | None) -> str:
+    """Which end cannot be tested, why, and what to do; empty where that is not what happened."""
+    tried = ends(report, answer.cell) if answer else None
+    sides = [(which, row) for which, row in zip(("older", "newer"), tried or (), strict=False)]
+    lost = next(((which, row) for which, row in sides if row.outcome not in (Outcome.GOOD, Outcome.BAD)), None)
+    if lost is None:
+        return ""
+    which, row = lost
+    neighbour = "a later" if which == "older" else "an earlier"
+    more = " or choose its WebAssembly with --wasm VERSION or --wasm build" if row.revision.version is None else ""
+    return (
+        f"the {which} end {name(row.revision)} cannot be tested ({row.label}: {_clause(row.trial.verdict.reason)});"
+        f" name {neighbour} one in its place with --good or --bad (its neighbours may well be testable){more}."
+    )
 
 
 def _so_far(report: Report, answer: CellResult | None) -> str:
@@ -187,16 +249,28 @@ def _pair(boundary: Boundary, direction: Direction | None) -> str:
 
 
 def _cells(report: Report, answer: CellResult | None) -> str:
-    """The first cell, how many share its answer, and how many do not."""
+    """The first cell, how many share its answer, which changed there the other way, and how many are not told."""
     if answer is None:
         return "the cases"
-    same = sum(1 for c in report.cells[1:] if (c.result, c.boundary) == (answer.result, answer.boundary))
-    others = len(report.cells) - 1 - same
-    said = shorten(str(answer.cell), 200)
-    said += f" and {same} more" if same else ""
+    alike = [c for c in report.cells if (c.result, c.boundary) == (answer.result, answer.boundary)]
+    same = [c for c in alike if c.direction is answer.direction]
+    opposite = [c for c in alike if c.direction is not answer.direction]
+    others = len(report.cells) - len(alike)
+    said = _first_of(same)
+    if opposite:
+        said += f", and {_verb(opposite[0])} for {_first_of(opposite)}"
     if others:
         said += f" ({others} others below)" if others > 1 else " (another below)"
     return said
+
+
+def _first_of(cells: list[CellResult]) -> str:
+    more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
+    return f"{shorten(str(cells[0].cell), 200)}{more}"
+
+
+def _verb(answer: CellResult) -> str:
+    return "fixed" if answer.direction is Direction.FIX else "broken"
 
 
 def _clause(text: str) -> str:

@@ -11,13 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from bisect_bot.model import CellResult, Outcome, Report, Result
-from bisect_bot.reports.commits import culprit_lines, several
+from bisect_bot.reports.boundaries import changes_lines, untold
+from bisect_bot.reports.commits import culprit_lines, culprits, several
+from bisect_bot.reports.differences import difference_sentences
 from bisect_bot.reports.escaping import shorten, terminal
 from bisect_bot.reports.failures import other_kinds
 from bisect_bot.reports.groups import MOST_GROUPS, groups
-from bisect_bot.reports.rows import OTHER_FAILURE, Row, other_boundaries, rows, shown_failure
-from bisect_bot.reports.sentence import compare_link, headline, name
-from bisect_bot.reports.values import cost, counted, max_abs_err, number, overview, proof_word, short_list, times
+from bisect_bot.reports.proved import proved
+from bisect_bot.reports.rows import OTHER_FAILURE, Row, rows, shown_failure
+from bisect_bot.reports.sentence import compare_link, headline, name, to_go_on, what_goes_on
+from bisect_bot.reports.values import cost, max_abs_err, number, overview, short_list, times
 from bisect_bot.reports.words import failure_words, told
 
 _STYLES = {Outcome.GOOD: "green", Outcome.BAD: "red", Outcome.SKIP: "yellow", Outcome.INFRA: "magenta"}
@@ -35,11 +38,15 @@ def summary(report: Report) -> RenderableType:
     answer = report.cells[0] if report.cells else None
     parts: list[RenderableType] = [_answer(report, answer)]
     parts += [_labelled(group.who, group.answer) for group in groups(report)[:MOST_GROUPS]]
+    parts += [terminal(text) for text in difference_sentences(report)]
+    parts += [_labelled(label, text) for label, text in _changes(report)]
     link = compare_link(answer.boundary if answer else None)
     if link:
         parts.append(_to_copy("commits between them", link))
-    if report.culprit is not None:
-        parts += [_labelled(label, text) for label, text in culprit_lines(report.culprit)]
+    found = culprits(report)
+    for each in found:
+        parts += [_labelled("culprit", f"{each.culprit.commit[:10]} {each.culprit.title}")] if len(found) > 1 else []
+        parts += [_labelled(label, text) for label, text in culprit_lines(each)]
     suspects = several(answer)
     if suspects:
         named = short_list([name(revision) for revision in suspects], _SUSPECTS)
@@ -52,14 +59,16 @@ def summary(report: Report) -> RenderableType:
     if len(report.cells) > 1:
         parts.append(_cases(report))
     parts += [_labelled("warning", warning, "yellow") for warning in report.warnings]
-    for proof in report.proofs:
-        told = f"{proof_word(proof)} ({counted(proof.runs, 'run')})"
-        parts.append(_labelled(f"proof by {proof.kind}", f"{told}: {proof.reason}" if proof.reason else told))
+    for proof in proved(report):
+        said = f"{proof.told}: {proof.reason}" if proof.reason else proof.told
+        parts.append(_labelled(f"proof by {proof.what}", said))
     for target in report.targets:
         adapter = str(target.adapter) if target.adapter else "no adapter"
         parts.append(_labelled(target.name, f"{target.version} on {target.platform}, {adapter}"))
     parts.append(_labelled("expected outputs", report.reference))
     parts.append(_labelled("cost", cost(report)))
+    if to_go_on(report):
+        parts.append(_to_copy(what_goes_on(report).replace("To", "to", 1).replace("Go", "go", 1), to_go_on(report)))
     if report.reproduce:
         parts.append(_to_copy("reproduce", report.reproduce))
     return Group(*parts)
@@ -125,7 +134,7 @@ def _failure(report: Report, answer: CellResult) -> list[Text]:
 
 
 def _odd(report: Report, answer: CellResult) -> list[str]:
-    others = other_boundaries(report, answer)
+    others = untold(report, answer)
     notes = []
     if others:
         pairs = "; ".join(f"{name(b.last_old)} and {name(b.first_new)}" for b in others[:5])
@@ -137,6 +146,13 @@ def _odd(report: Report, answer: CellResult) -> list[str]:
     if len(kinds) > _KINDS:
         notes.append(f"{len(kinds) - _KINDS} other failures more stand in the report.")
     return [terminal(shorten(note, 2 * _MESSAGE)).plain for note in notes]
+
+
+def _changes(report: Report) -> list[tuple[str, str]]:
+    """All changes of each cell, where others than the nearest to the new end were searched for."""
+    many = len(report.cells) > 1
+    told = [(answer, label, text) for answer in report.cells for label, text in changes_lines(report, answer)]
+    return [(f"{answer.cell}: {label}" if many else label, text) for answer, label, text in told]
 
 
 def _cases(report: Report) -> Table:

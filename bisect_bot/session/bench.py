@@ -12,12 +12,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from bisect_bot.errors import BuildUnusable, MachineError, NoAdapter, NoBrowser, UnknownRevision
+from bisect_bot.errors import BuildFailed, BuildUnusable, NoBrowser, UnknownRevision
 from bisect_bot.model import (
     Artifact,
     Bundle,
     Case,
-    Ending,
     Observation,
     Outcome,
     Plan,
@@ -27,30 +26,31 @@ from bisect_bot.model import (
     Verdict,
 )
 from bisect_bot.probes import Limits, Probe
+from bisect_bot.reports.values import counted
 from bisect_bot.search import Prices
 from bisect_bot.session.against import Answer, Compared, References
 from bisect_bot.session.keys import probe_keys
 from bisect_bot.session.ledger import Ledger
 from bisect_bot.session.logs import last_lines
-from bisect_bot.session.proofs import is_proof
-from bisect_bot.session.smoke import after_smoke, parts_do_not_fit, smoke_backends, worst_smoke
+from bisect_bot.session.smoke import after_smoke, may_be_misfit, parts_do_not_fit, smoke_backends, worst_smoke
+from bisect_bot.session.spending import Spending
 from bisect_bot.session.tools import Tools
+from bisect_bot.session.unanswered import unanswered
 from bisect_bot.session.units import Unit, id_of
 from bisect_bot.session.violence import if_repeated, violence_of
 from bisect_bot.verdicts import JUDGE_VERSION
 
 TRIES = 3
 REMARKS = "remarks"
-NO_ADAPTER_ENDINGS = (Ending.NO_ADAPTER, Ending.NO_WEBGPU, Ending.WRONG_ADAPTER)
 
 
 @dataclass(slots=True)
 class Bench:
     """The bench of one session.
 
-    `good` is the good end, where there is one, `plan` how often each case is run. `tally` counts what was done, by
-    name, and `spent` the seconds that builds and probes took; `trials` are all answers in their order that still stand.
-    `ledgers` hold what waits for a control, `remarks` what the report has to mention.
+    `good` is the good end, where there is one, `plan` how often each case is run. `trials` are all answers in their
+    order that still stand. `ledgers` hold what waits for a control, `remarks` what the report has to mention, and
+    `spending` what the session has cost.
     """
 
     session: str
@@ -61,20 +61,24 @@ class Bench:
     good: Revision | None = None
     plan: Plan = field(default_factory=Plan)
     trials: list[Trial] = field(default_factory=list)
-    tally: Counter[str] = field(default_factory=Counter)
-    spent: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     ledgers: defaultdict[Unit, Ledger] = field(default_factory=lambda: defaultdict(Ledger))
     remarks: list[str] = field(default_factory=list)
-    _built: set[str] = field(default_factory=set)
     _intact: set[str] = field(default_factory=set)
     _misfits: set[str] = field(default_factory=set)
+    spending: Spending = field(init=False)
     _references: References = field(init=False)
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]
         assert len(set(names)) == len(names), f"a cell is known by its case's name: {names}"
+        self.spending = Spending.of(self.tools.journal, self.session)
         self._references = References(self.request.against, self.good, self)
         self.remarks = list(self.tools.journal.remembered(REMARKS, self.session) or ())
+
+    @property
+    def tally(self) -> Counter[str]:
+        """What was done in this session, counted by name."""
+        return self.spending.tally
 
     def test(self, revision: Revision, unit: Unit, purpose: str) -> tuple[Trial, ...]:
         """One more answer of `revision` for every case, in the order of the cases.
@@ -97,7 +101,7 @@ class Bench:
         misfit = recalled is None and probe.artifact.digest in self._misfits
         if misfit and self.tools.other_parts(revision):
             return self.test(revision, unit, purpose)
-        self.tally["verdicts_reused"] += len(self.cases) if recalled else 0
+        self.tally["verdicts_reused"] += self._of_others(probe, attempt) if recalled else 0
         lent, lacking = self.tools.lent(revision)
         answers = [(seen, compared.overruled.get(i, verdict)) for i, (seen, verdict) in enumerate(answers)]
         if misfit and lent:
@@ -171,15 +175,11 @@ class Bench:
 
     def prices(self) -> Prices:
         """What a build and a probe cost here, in seconds: as measured in this session, else the usual."""
-        usual = Prices()
-        builds, probes = self.tally["builds"] + self.tally["proof_builds"], self.tally["probes"]
-        build_s = self.spent["builds"] / builds if builds else usual.build_s
-        rerun_s = self.spent["probes"] / probes if self.spent["probes"] else usual.rerun_s
-        return Prices(build_s, rerun_s)
+        return self.spending.prices()
 
     def has_built(self, revision: Revision) -> bool:
-        """Whether the artifact of `revision` was had in this session."""
-        return revision.id in self._built
+        """Whether the artifact of `revision` was had in this session, or cannot be had."""
+        return self.spending.has_tried(revision)
 
     def bundle_for(self, revision: Revision, backend: str) -> Bundle:
         """The file that a page loads of `revision` for `backend`. Raises BuildUnusable."""
@@ -214,18 +214,19 @@ class Bench:
         return added
 
     def artifact(self, revision: Revision) -> Artifact:
-        """The artifact of `revision`, from the cache or made now; counted once. Raises BuildUnusable, MachineError."""
+        """The artifact of `revision`, from the cache or made now; counted once. Raises BuildUnusable, MachineError.
+
+        A build that failed for good in this session is not tried again.
+        """
+        self.spending.refuse_failed(revision)
         begin = time.monotonic()
-        artifact, reused = self._fetch(revision)
-        if revision.id not in self._built:
-            self._built.add(revision.id)
-            made = "proof_builds" if is_proof(revision) else "builds"
-            self.tally["artifacts_reused" if reused else made] += 1
-            seconds = time.monotonic() - begin
-            self.spent["builds"] += 0.0 if reused else seconds
-            self.tools.journal.record_build(
-                self.session, revision.id, artifact.key, artifact.digest, seconds, reused=reused
-            )
+        try:
+            artifact, reused = self._fetch(revision)
+        except BuildFailed as error:
+            self.spending.note_failed(revision, error, time.monotonic() - begin)
+            raise
+        seconds = max(time.monotonic() - begin, self.tools.took(revision))
+        self.spending.note_built(revision, artifact, seconds, reused=reused)
         return artifact
 
     def _fetch(self, revision: Revision) -> tuple[Artifact, bool]:
@@ -242,6 +243,11 @@ class Bench:
             return False
         self._intact.add(artifact.digest)
         return True
+
+    def _of_others(self, probe: Probe, attempt: int) -> int:
+        """How many recalled answers of that attempt are another session's: those of this one were tested by it."""
+        owners = [self.tools.journal.recorded_by(key, attempt) for key in self.keys(probe)]
+        return sum(owner != self.session for owner in owners)
 
     def recall(self, probe: Probe, attempt: int) -> list[Answer] | None:
         """The answers of that attempt, or None when one is missing."""
@@ -263,7 +269,7 @@ class Bench:
         violent: Counter[tuple[str, str]] = Counter()
         for tries_left in reversed(range(TRIES)):
             smoked, seen, seconds = self._observe(revision, unit, probe, purpose, tries_left, violent)
-            if smoked and smoked.outcome is not Outcome.GOOD:
+            if may_be_misfit(smoked):
                 self._misfits.add(probe.artifact.digest)
             # Whether a build fits together is asked again in the next session: only then may it be recalled.
             kept_as = attempt if smoked and smoked.outcome is Outcome.GOOD else None
@@ -277,7 +283,7 @@ class Bench:
                 if pair[1].outcome is not Outcome.INFRA:
                     answers[index] = pair
                 elif not tries_left:
-                    raise _unanswered(revision, case, observation, verdict)
+                    raise unanswered(f"{revision.id}: {case.name}", observation, verdict, probe.target.adapter, TRIES)
             if len(answers) == len(probe.cases):
                 break
             self.tally["infra"] += 1
@@ -311,10 +317,10 @@ class Bench:
 
         def on_case(index: int, _seen: Observation) -> None:
             done = max(0, index + 1 - len(asked))
-            self.tools.watcher.doing(f"{what}: {done} of {len(probe.cases)} cases")
+            self.tools.watcher.doing(f"{what}: {done} of {counted(len(probe.cases), 'case')}")
 
         begin = time.monotonic()
-        self.tally["probes"] += 1
+        self.spending.note_probe()
         self.ledgers[unit].probed()
         try:
             seen = self.tools.observe(
@@ -325,7 +331,7 @@ class Bench:
                 raise
             return None, [], 0.0
         took = time.monotonic() - begin
-        self.spent["probes"] += took
+        self.spending.seconds["probes"] += took
         seconds = took / len(seen)
         verdicts = {backend: answer[1] for backend, answer in known.items()}
         for backend, observation in zip(asked, seen, strict=False):
@@ -379,12 +385,3 @@ def _named(verdict: Verdict, case: Case) -> Verdict:
     """A recalled verdict under the name that the case has now: keys hold content, not names."""
     signature = verdict.signature
     return replace(verdict, signature=replace(signature, case=case.name)) if signature else verdict
-
-
-def _unanswered(revision: Revision, case: Case, observation: Observation, verdict: Verdict) -> MachineError:
-    problem = f"{revision.id}: {case.name} could not be answered here ({TRIES} tries): {verdict.reason}"
-    if observation.ending in NO_ADAPTER_ENDINGS:
-        return NoAdapter(problem, "Does the browser still have the adapter? See chrome://gpu.")
-    return MachineError(
-        problem, "See what else keeps this machine busy (or raise --probe-timeout), then: bisect-bot resume"
-    )

@@ -12,7 +12,7 @@ from bisect_bot.builds.yard import Yard
 from bisect_bot.errors import BuildUnusable
 from bisect_bot.model import Artifact, Bundle, Candidate, Commit, Part, PartKind, Revision
 from bisect_bot.model.commits import PICK, REVERT, WASM_OF
-from bisect_bot.session.ground import GLUE, Ground, Source
+from bisect_bot.session.ground import GLUE, WASM, Ground, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,15 @@ class CommitBuilds:
     bundle: str = "webgpu"
     _unfit: set[tuple[str, str]] = field(default_factory=set)
     _made: dict[str, Made] = field(default_factory=dict)
+
+    def wasm_groups(self, commit: Commit) -> tuple[str, ...]:
+        """The groups of inputs (configs/recipes.toml) that the WebAssembly of `commit` is made of."""
+        try:
+            recipe = self.yard.recipes.of(commit)
+        except BuildUnusable:
+            return (WASM,)
+        entry = recipe.bundle.get(self.bundle)
+        return entry.inputs if entry else (WASM,)
 
     def holds(self, revision: Revision) -> bool:
         """Whether `revision` is a commit of this ground."""
@@ -160,7 +169,11 @@ class CommitBuilds:
     def source_of(self, revision: Revision) -> Source | None:
         """Who lent `revision` its WebAssembly; None where nobody did, or it was not fetched."""
         made = self._made.get(revision.id)
-        return made.source if made else None
+        if made is None or made.source is None:
+            return None
+        # Another ground, which shares commits with this one, may have made it: places are counted from here.
+        version = made.source.version
+        return next((each for each in self.ground.sources if each.version == version), Source(version))
 
     def checkout(self, artifact: Artifact) -> AbstractContextManager[Path]:
         """A folder with the files that `artifact`, put together here, was built from, ready to run upstream's tests."""

@@ -15,6 +15,7 @@ from bisect_bot.session.ground import Source
 from bisect_bot.session.loop import Answer, Hunt, about
 from bisect_bot.session.replay import given
 from bisect_bot.session.units import Unit
+from bisect_bot.session.weights import priors
 
 ATTRIBUTION = "attribution"
 _NO_CHANGE = "no commit between them changes what is loaded, so nothing was tested"
@@ -77,6 +78,11 @@ class Sought:
         """Whether the bad end fails in the way that was asked about."""
         failures = self.hunt.failures if self.hunt else ()
         return not failures or not self.asked.kinds or any(each.kind in self.asked.kinds for each in failures)
+
+    def shows_the_change(self) -> bool:
+        """Whether the commits show a change, by the failure that was asked about."""
+        found = self.answer().conclusion
+        return found is not None and found.result in (Result.FOUND, Result.RANGE) and self.shows_the_failure()
 
     def _guilty_between(self, old: Candidate, new: Candidate) -> PartKind | None:
         """The part that alone makes the difference between two candidates, by a test of both parts mixed."""
@@ -147,6 +153,8 @@ def _sought(each: Asked, builds: CommitBuilds, guilty: PartKind | None, bench: B
     hunt = Hunt(each.cell, each.unit, line, bad, request.any_failure, aim_of(request))
     ids = {revision.id for revision in line}
     hunt.given = given(request.replay, runs)
+    case = next(case for case in bench.cases if case.name == each.cell.case)
+    hunt.weights = [prior.weight for prior in priors(builds, runs, case, each.cell.backend, guilty)]
     hunt.trials = [trial for trial in bench.trials if trial.cell == each.cell and trial.revision in ids]
     return Sought(each, builds, runs, bench, hunt)
 
@@ -181,6 +189,7 @@ def _attributed(
         for revision in (old, new):
             if not any(t.revision == revision.id and unit.holds(t.cell) for t in bench.trials):
                 bench.tools.watcher.doing(f"end: {revision.id}")
+                bench.tools.foresee(lambda: (old, new))
                 controls.test(revision, unit, "end")
     lenders = [builds.source_of(revision) for revision in (old, new)]
     if len(ends) < 3 or None in lenders or lenders[0] == lenders[1]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import itertools
 import json
 import secrets
 import sqlite3
 import time
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -26,6 +25,7 @@ from pydantic import TypeAdapter
 from bisect_bot import __version__
 from bisect_bot.errors import UnknownSession
 from bisect_bot.model import Observation, Outcome, Report, Request, Verdict
+from bisect_bot.session.journal_content import restore, strip
 from bisect_bot.session.journal_file import connect, named_damage, named_errors
 
 T = TypeVar("T")
@@ -149,12 +149,12 @@ class Journal:
             raise self._unknown(problem)
         return found[0]
 
-    def latest_run(self) -> SessionRow:
-        """The latest session of a run (not of a check), in any state. Raises UnknownSession."""
-        runs = [row for row in self.sessions() if row.request.kind == "run"]
-        if not runs:
-            raise self._unknown("there is no run")
-        return runs[0]
+    def latest_of(self, *kinds: str) -> SessionRow:
+        """The latest session of one of these kinds of request, in any state. Raises UnknownSession."""
+        found = next((row for row in self.sessions() if row.request.kind in kinds), None)
+        if found is None:
+            raise self._unknown(f"there is no {' and no '.join(kinds)}")
+        return found
 
     def report(self, name: str | None) -> Report | None:
         """The report of a session, named as for `session`, or None while it has none. Raises UnknownSession."""
@@ -194,7 +194,7 @@ class Journal:
         An `infra` verdict, and one with the attempt None, is kept for the record but never recalled. `judge` is the
         version of the rules that gave the verdict. Tensors of more than 4 MiB together are kept without their data.
         """
-        stripped, data = _strip(observation)
+        stripped, data = strip(observation)
         recallable = None if verdict.outcome is Outcome.INFRA else attempt
         row = (
             probe_key,
@@ -256,8 +256,13 @@ class Journal:
         observation = self._load(OBSERVATION, stripped)
         if blob is not None:
             with named_damage(self.path):
-                observation = _restore(observation, json.loads(lengths), zlib.decompress(blob))
+                observation = restore(observation, json.loads(lengths), zlib.decompress(blob))
         return observation, self._load(VERDICT, verdict)
+
+    def recorded_by(self, probe_key: str, attempt: int) -> str | None:
+        """The session that recorded what is recalled for that attempt; None where nothing is."""
+        rows = self._all("SELECT session FROM observations WHERE probe_key = ? AND attempt = ?", probe_key, attempt)
+        return rows[0][0] if rows else None
 
     def due(self, places: Iterable[Place]) -> list[Place]:
         """Those of `places` that were recorded here, and whose verdict no control has confirmed yet."""
@@ -345,9 +350,6 @@ class Journal:
         return UnknownSession(problem, f"known sessions, newest first: {listed}" if rows else "no session was run yet")
 
 
-# --- content ------------------------------------------------------------------------------------
-
-
 def _dump(kind: TypeAdapter[T], value: T) -> str:
     """`value`, one of the model's dataclasses, as ASCII JSON.
 
@@ -355,29 +357,3 @@ def _dump(kind: TypeAdapter[T], value: T) -> str:
     page's messages may hold.
     """
     return json.dumps(kind.dump_python(value, mode="json"))
-
-
-def _strip(observation: Observation) -> tuple[Observation, list[bytes]]:
-    """The observation with empty tensors, and their data in order."""
-    data = [tensor.data for step in observation.steps for outputs in step.outputs for tensor in outputs]
-    return _with_data(observation, itertools.repeat(b"")), data
-
-
-def _restore(observation: Observation, lengths: list[int], data: bytes) -> Observation:
-    """The reverse of `_strip`. Raises ValueError when `data` has another length than it had."""
-    if sum(lengths) != len(data):
-        raise ValueError(f"{len(data)} bytes of tensors instead of {sum(lengths)}")
-    ends = list(itertools.accumulate(lengths, initial=0))
-    return _with_data(observation, (data[begin:end] for begin, end in itertools.pairwise(ends)))
-
-
-def _with_data(observation: Observation, pieces: Iterator[bytes]) -> Observation:
-    """The observation with the next of `pieces` as the data of each tensor."""
-    steps = tuple(
-        replace(
-            step,
-            outputs=tuple(tuple(replace(tensor, data=next(pieces)) for tensor in outputs) for outputs in step.outputs),
-        )
-        for step in observation.steps
-    )
-    return replace(observation, steps=steps)

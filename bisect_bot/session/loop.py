@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from bisect_bot.history.priors import mean_weights
 from bisect_bot.history.published import Line
 from bisect_bot.model import Candidate, Cell, Outcome, Result, Revision, Signature, Trial, Verdict
-from bisect_bot.search import Aim, Conclusion, Evidence, Prices, Test, best_gap, next_action, next_together
+from bisect_bot.search import (
+    Aim,
+    Conclusion,
+    Evidence,
+    Prices,
+    Test,
+    Weights,
+    best_gap,
+    halvings,
+    next_action,
+    next_together,
+)
 from bisect_bot.session.units import Unit, id_of
 from bisect_bot.session.watcher import Watcher
 
+# Finds out which revisions may be wanted after a test, the likeliest first.
+Foresight = Callable[[], Sequence[Revision]]
+# How many answers ahead is thought of what may be asked, and for how many untested revisions: those after either answer
+# and after either of theirs. Repeated tests come in between, each with one answer to be expected.
+DEPTH, ENOUGH = 5, 6
 # What somebody says of revisions (by their ids) that were not tested here: one answer each.
 Given = tuple[tuple[str, Outcome], ...]
 
@@ -41,7 +59,8 @@ class Hunt:
 
     `bad` is the end that the user called bad: it decides what is searched for where both ends fail. With
     `any_failure` each failure counts, in whatever way a revision fails. `aim` says when the answer is good enough.
-    `given` counts beside the trials, as long as those do not say otherwise.
+    `given` counts beside the trials, as long as those do not say otherwise. `weights` say how likely each revision of
+    `main` is to be the first new one: they decide what is asked first.
     """
 
     cell: Cell
@@ -52,6 +71,7 @@ class Hunt:
     aim: Aim = field(default_factory=Aim)
     trials: list[Trial] = field(default_factory=list)
     given: Given = ()
+    weights: Weights | None = None
     line: tuple[Revision, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,7 +120,13 @@ class Hunt:
 
     def action(self) -> Test | Conclusion:
         """The next thing to do for this cell."""
-        return next_action(len(self.line), self.evidence, aim=self.aim)
+        size = len(self.line)
+        return next_action(size, self.evidence, aim=self.aim, weights=self.prior, within=halvings(size))
+
+    @property
+    def prior(self) -> Weights | None:
+        """The weights of the line; nobody knows them once it is another than `main`."""
+        return self.weights if self.line == self.main else None
 
     def narrow(self, line: Line) -> bool:
         """Goes on among the builds beside main that lie in the gap found; False when there are none.
@@ -119,6 +145,30 @@ class Hunt:
         self.line = (old, *aside, new)
         return True
 
+    def supposing(self, asked: Asking, outcome: Outcome) -> Hunt:
+        """This hunt as it were if `asked` were answered; itself where it is not asked.
+
+        The answer is `outcome`, but good or bad only where another is not to be expected.
+        """
+        hunt, test = asked
+        if hunt.unit != self.unit:
+            return self
+        revision = hunt.line[test.index]
+        said = outcome if outcome is Outcome.SKIP else self.expected(revision) or outcome
+        supposed = replace(self, trials=[*self.trials, Trial(revision.id, self.cell, 0, Verdict(said, "supposed"))])
+        supposed.line = self.line
+        return supposed
+
+    def expected(self, revision: Revision) -> Outcome | None:
+        """What `revision` will answer: as before, or as both neighbours do that answered; None where nobody knows."""
+        told = {each.index: each.outcome for each in self.evidence if each.outcome is not Outcome.SKIP}
+        place = next((i for i, other in enumerate(self.line) if other.id == revision.id), None)
+        if place is None or place in told:
+            return told.get(place) if place is not None else None
+        before = next((told[i] for i in range(place, -1, -1) if i in told), None)
+        after = next((told[i] for i in range(place, len(self.line)) if i in told), None)
+        return before if before is after else None
+
     def apply(self, ruling: Ruling) -> None:
         """Takes back what the ruling voids, and begins again on main where that was anything."""
         self.unit = ruling.units.get(self.unit, self.unit)
@@ -133,6 +183,10 @@ class Hunt:
         gap = best_gap(len(self.line), self.evidence, aim=self.aim)
         conclusion = action if isinstance(action, Conclusion) else None
         return Answer(self.cell, self.line, conclusion, gap, self.failures)
+
+
+# What is asked: a test for one of the hunts over a line, which answers for all of its unit.
+Asking = tuple[Hunt, Test]
 
 
 def about(verdict: Verdict, failures: Sequence[Signature]) -> Outcome:
@@ -165,16 +219,23 @@ class Tester(Protocol):
 
 
 def run_hunts(
-    hunts: Sequence[Hunt], line: Line, bench: Tester, watcher: Watcher, prices: Callable[[], Prices] = Prices
+    hunts: Sequence[Hunt],
+    line: Line,
+    bench: Tester,
+    watcher: Watcher,
+    prices: Callable[[], Prices] = Prices,
+    foresee: Callable[[Foresight], None] = lambda _: None,
 ) -> None:
     """Asks and tests until no hunt wants anything more. What a raised error leaves unanswered can be gone on with.
 
     One probe answers all cells of a unit, so each test is chosen for all hunts over the same line together. `prices`
-    tells what a build and a probe cost here, as far as is known by then.
+    tells what a build and a probe cost here, as far as is known by then. `foresee` hears before each test how to find
+    out what may be asked after it.
     """
     while True:
         wanted = _next_test(hunts, line, prices())
         if wanted is not None:
+            foresee(functools.partial(foreseen, hunts, line, prices(), wanted))
             _test(hunts, bench, watcher, *wanted)
         ruling = bench.ruling(last=wanted is None)
         for each in hunts:
@@ -192,13 +253,54 @@ def _test(hunts: Sequence[Hunt], bench: Tester, watcher: Watcher, asking: Hunt, 
             each.trials.append(trials[each.cell])
 
 
-def _next_test(hunts: Sequence[Hunt], line: Line, prices: Prices) -> tuple[Hunt, Test] | None:
+def foreseen(hunts: Sequence[Hunt], line: Line, prices: Prices, asked: Asking) -> tuple[Revision, ...]:
+    """The untested revisions that may be asked for after the answer to `asked`, the likeliest first. Changes nothing.
+
+    First those after either answer, then what comes after theirs, until there are `ENOUGH`; at last what is asked if
+    the revision cannot answer.
+    """
+    known = {trial.revision for hunt in hunts for trial in hunt.trials} | {_revision(asked).id}
+    found: dict[Revision, None] = {}
+    ahead = [(hunts, asked)]
+    for _ in range(DEPTH):
+        supposed = [_supposing(each, at, answer) for each, at in ahead for answer in _answers(each, at)]
+        ahead = [(each, at) for each in supposed if (at := _next_test(each, line, prices)) is not None]
+        found |= {revision: None for _, at in ahead if (revision := _revision(at)).id not in known}
+        if len(found) >= ENOUGH:
+            break
+    last = _next_test(_supposing(hunts, asked, Outcome.SKIP), line, prices)
+    if last is not None and _revision(last).id not in known:
+        found.setdefault(_revision(last))
+    return tuple(found)
+
+
+def _supposing(hunts: Sequence[Hunt], asked: Asking, outcome: Outcome) -> list[Hunt]:
+    return [hunt.supposing(asked, outcome) for hunt in hunts]
+
+
+def _answers(hunts: Sequence[Hunt], asked: Asking) -> tuple[Outcome, ...]:
+    """What may be answered; one that stands for all where each hunt knows what to expect."""
+    open_ones = [hunt for hunt in hunts if hunt.unit == asked[0].unit and hunt.expected(_revision(asked)) is None]
+    return (Outcome.GOOD, Outcome.BAD) if open_ones else (Outcome.GOOD,)
+
+
+def _revision(asked: Asking) -> Revision:
+    hunt, test = asked
+    return hunt.line[test.index]
+
+
+def _next_test(hunts: Sequence[Hunt], line: Line, prices: Prices) -> Asking | None:
     """The test that tells most for the first hunts that want one, and one of those."""
     while True:
         for alike in _over_one_line(hunts):
             first = alike[0]
             size, evidences = len(first.line), [each.evidence for each in alike]
-            action = next_together(size, evidences, aim=first.aim, prices=prices)
+            weights = mean_weights([prior for each in alike if (prior := each.prior) is not None])
+            # However likely a candidate is, what it saves must not cost another case a build.
+            within = halvings(size)
+            action = next_together(
+                size, evidences, aim=first.aim, prices=prices, weights=weights or None, within=within
+            )
             if isinstance(action, Test):
                 return first, action
         if not any([each.narrow(line) for each in hunts]):  # noqa: C419 - all of them, not up to the first

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bisect_bot.model import Target
 from bisect_bot.session.journal import Journal
+from bisect_bot.targets.wrappers import started
 
 # Under which kinds the journal remembers what a session ran with.
 TARGETS, ONNXRUNTIME = "targets", "onnxruntime"
@@ -34,8 +35,11 @@ _GPU_VARIABLE = re.compile(
 
 
 def signs(executable: Path) -> tuple[str, ...]:
-    """What changes when the browser at `executable` or a GPU driver of this machine is replaced. Starts nothing."""
-    return (_stamp(executable), *driver_signs())
+    """What changes when the browser at `executable` or a GPU driver of this machine is replaced. Starts nothing.
+
+    Of a script that stands for a browser, also when the programs are that it names.
+    """
+    return (_stamp(executable), *(_stamp(path) for path in started(executable)), *driver_signs())
 
 
 def driver_signs() -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -81,7 +80,6 @@ def matrix_request(request: Request, workshop: Workshop) -> Report:
     """
     question = ask(request, workshop)
     session = workshop.journal.start_session(question.request)
-    begin = time.monotonic()
     bench = bench_of(session, question.request, question.cases, question.supply)
     targets: list[Target] = []
     result, reason = Result.TESTED, ""
@@ -101,7 +99,7 @@ def matrix_request(request: Request, workshop: Workshop) -> Report:
         revisions=question.revisions,
         targets=tuple(targets),
         warnings=tuple(question.supply.crossings(question.revisions)),
-        wall_s=time.monotonic() - begin,
+        wall_s=bench.spending.wall_s,
         stopped=result,
         reason=reason,
     )
@@ -148,23 +146,28 @@ def open_units(request: Request, workshop: Workshop) -> tuple[tuple[Unit, ...], 
     """What can be tested here, and what cannot: a browser without an adapter still answers for the CPU."""
     opened: list[Unit] = []
     closed: list[Closed] = []
-    for name in request.targets:
+    for name, called in zip(request.targets, labels(request.targets), strict=True):
         backends = request.backends
         found: tuple[Target, ...] = ()
         try:
             found = workshop.targets(replace(request, targets=(name,)))
         except NoAdapter as error:
-            closed += [Closed(name, b, _why(error)) for b in backends if b in NEEDS_ADAPTER]
+            closed += [Closed(called, b, _why(error)) for b in backends if b in NEEDS_ADAPTER]
             backends = tuple(b for b in backends if b not in NEEDS_ADAPTER)
             if backends:
                 found = workshop.targets(replace(request, targets=(name,), backends=backends))
         except NoBrowser as error:
-            closed += [Closed(name, b, _why(error)) for b in backends]
+            closed += [Closed(called, b, _why(error)) for b in backends]
         for target in found:
-            same = len({u.target for u in opened if u.target.name.partition("-")[0] == target.name})
-            apart = replace(target, name=f"{target.name}-{same + 1}") if same else target
-            opened += [Unit(apart, backend) for backend in backends]
+            opened += [Unit(replace(target, name=called), backend) for backend in backends]
     return tuple(opened), tuple(closed)
+
+
+def labels(targets: Sequence[str]) -> tuple[str, ...]:
+    """What each of `targets` is called in a report, whether or not it can be tested here: `electron`, `electron-2`."""
+    kinds = [target.partition(":")[0] for target in targets]
+    before = [kinds[:place].count(kind) for place, kind in enumerate(kinds)]
+    return tuple(f"{kind}-{same + 1}" if same else kind for kind, same in zip(kinds, before, strict=True))
 
 
 def fill(

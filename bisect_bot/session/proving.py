@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bisect_bot.errors import BuildUnusable
 from bisect_bot.model import Artifact, Direction, Outcome, Proof, Revision
@@ -61,7 +61,8 @@ def prove_all(sought: Sequence[Sought], bench: Bench, controls: Controls) -> lis
         claim = _claim(each)
         if claim is not None and claim.culprit.id not in found:
             bench.tools.watcher.doing(f"{PURPOSE}: {claim.culprit.id}")
-            found[claim.culprit.id] = prove(claim, tested, _OnBench(each, bench, controls))
+            proof = prove(claim, tested, _OnBench(each, bench, controls))
+            found[claim.culprit.id] = replace(proof, cell=each.cell, commit=claim.culprit.commit)
     return list(found.values())
 
 

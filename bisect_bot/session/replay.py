@@ -39,11 +39,20 @@ def read_log(path: Path) -> Bisection:
 def looked_up(request: Request, git: Git, *, old_is_good: bool) -> Request:
     """`request` with the commits of its log by their full ids, and `old` and `new` as good and bad.
 
-    What the clone lacks is kept as it was named.
+    What the clone lacks is kept as it was named. Raises UsageError where a commit is both good and bad under two names.
     """
     sides = {"old": "good", "new": "bad"} if old_is_good else {"old": "bad", "new": "good"}
     named = ((name if FULL.fullmatch(name) else find_commit(git, name) or name, said) for name, said in request.replay)
-    return replace(request, replay=tuple((commit, sides.get(said, said)) for commit, said in named))
+    told: dict[str, str] = {}
+    for commit, said in named:
+        word = sides.get(said, said)
+        before = told.get(commit, word)
+        if {before, word} == {"good", "bad"}:
+            raise UsageError(
+                f"--replay: the log calls {commit[:_DIGITS]} both {before} and {word}", "Take out what is wrong."
+            )
+        told[commit] = before if word == "skip" else word
+    return replace(request, replay=tuple(told.items()))
 
 
 def given(replay: Iterable[tuple[str, str]], runs: Sequence[Candidate]) -> Given:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bisect_bot.errors import BisectBotError, DiskFull, NoAdapter, OutOfBudget, UsageError
+from bisect_bot.errors import BisectBotError, DiskFull, MachineError, NoAdapter, OutOfBudget, UsageError
 from bisect_bot.history import Line, line
 from bisect_bot.model import Case, Report, Request, Result, Revision, Target, Trial
 from bisect_bot.probes import run_probe
 from bisect_bot.probes.upstream import refuse_upstream, upstream_driver
 from bisect_bot.session import against
+from bisect_bot.session.all_boundaries import with_others
 from bisect_bot.session.bench import Bench
 from bisect_bot.session.budget import Budget
 from bisect_bot.session.control import Controls
@@ -20,6 +20,9 @@ from bisect_bot.session.hunting import Hunting
 from bisect_bot.session.journal import SessionState
 from bisect_bot.session.judging import UPSTREAM
 from bisect_bot.session.machine import Surroundings, changed_since
+from bisect_bot.session.ownership import latest_left, owned
+from bisect_bot.session.prefetch import Prefetch
+from bisect_bot.session.prefetch_jobs import Job, job_of, may_prefetch
 from bisect_bot.session.providers import provider_warnings
 from bisect_bot.session.replay import looked_up
 from bisect_bot.session.rounds import under_control
@@ -55,16 +58,18 @@ def run_request(request: Request, workshop: Workshop) -> Report:
     do, and Ctrl-C, end in a report too.
     """
     question = ask(request, workshop)
-    return _run(workshop.journal.start_session(question.request), question, workshop)
+    session = workshop.journal.start_session(question.request)
+    with owned(workshop.journal, session):
+        return _run(session, question, workshop)
 
 
 def resume_session(name: str | None, workshop: Workshop) -> tuple[Request, Report]:
-    """Goes on with the session that `name` begins (None: the latest that is unfinished); its request and report.
+    """Goes on with the session that `name` begins (None: the latest that was left unfinished); request and report.
 
     Every verdict that it had reached is recalled; the report of a finished one is given again. Raises
-    UnknownSession, and UsageError for the session of a `check`.
+    UnknownSession, and UsageError for the session of a `check` or one that another process works on.
     """
-    row = workshop.journal.session(name)
+    row = latest_left(workshop.journal) if name is None else workshop.journal.session(name)
     if row.request.kind != "run":
         raise UsageError(
             f"session {row.id} is a {row.request.kind}: there is nothing to go on with", f"Type: {row.request.command}"
@@ -73,8 +78,9 @@ def resume_session(name: str | None, workshop: Workshop) -> tuple[Request, Repor
     if finished is not None:
         workshop.watcher.say(f"session {row.id} is finished; this is its report")
         return row.request, finished
-    workshop.watcher.say(f"going on with session {row.id}")
-    return row.request, _run(row.id, ask(row.request, workshop), workshop)
+    with owned(workshop.journal, row.id):
+        workshop.watcher.say(f"going on with session {row.id}")
+        return row.request, _run(row.id, ask(row.request, workshop), workshop)
 
 
 def check_request(request: Request, workshop: Workshop) -> tuple[Trial, ...]:
@@ -128,13 +134,13 @@ def refuse(request: Request, cases: Sequence[Case]) -> None:
 
 
 def _run(session: str, question: Question, workshop: Workshop) -> Report:
-    begin = time.monotonic()
     request, supply = question.request, question.supply
     hunting = Hunting(question.request, question.cases, supply)
-    stopped, reason = None, ""
-    bench = bench_of(session, request, question.cases, supply, question.ends[0])
+    stopped, reason, next_step = None, "", ""
+    ahead = _ahead(request, supply)
+    bench = bench_of(session, request, question.cases, supply, question.ends[0], ahead)
     surroundings = Surroundings(lambda target: workshop.renewed(target, request))
-    controls = Controls(bench, surroundings, budget=Budget.of(request))
+    controls = Controls(bench, surroundings, budget=Budget.of(request, bench.tally))
     targets: tuple[Target, ...] = ()
     try:
         targets = workshop.targets(request)
@@ -150,7 +156,7 @@ def _run(session: str, question: Question, workshop: Workshop) -> Report:
     except KeyboardInterrupt:
         stopped, reason = Result.STOPPED, "interrupted"
     except OutOfBudget as error:
-        stopped, reason = Result.STOPPED, str(error)
+        stopped, reason, next_step = _spent(error, controls)
     except DiskFull:
         workshop.journal.finish_session(session, SessionState.STOPPED)
         raise
@@ -158,24 +164,45 @@ def _run(session: str, question: Question, workshop: Workshop) -> Report:
         stopped, reason = Result.UNUSABLE, f"{str(error).rstrip('.')}. {error.advice}".rstrip()
         if isinstance(error, NoAdapter):
             workshop.forget_adapters(targets)
+    finally:
+        ahead.close()
+    bench.spending.save()
     targets = tuple(surroundings.now(target) for target in targets)
     around = Circumstances(
-        revisions=hunting.revisions,
+        revisions=hunting.listed,
         targets=targets,
-        warnings=(*(supply.crossings(question.line.main) if question.line else ()), *hunting.of_log()),
-        wall_s=time.monotonic() - begin,
+        warnings=(*(supply.crossings(question.line.main) if question.line else ()), *supply.notes, *hunting.of_log()),
+        wall_s=bench.spending.wall_s,
         stopped=stopped,
         reason=reason,
-        searched=hunting.searched,
+        next_step=next_step,
+        searched=hunting.told_apart,
         proofs=tuple(hunting.proofs),
-        culprit=hunting.culprit,
+        culprits=tuple(hunting.culprits),
         ends=question.in_order,
     )
     report = make_report(hunting.answers(), bench, around)
+    if request.all_boundaries:
+        report = with_others(report, hunting.others(bench.trials), hunting.listed)
     if stopped is None:
         report = second_look(report, request, question.cases, workshop.tolerances, workshop.journal)
     workshop.journal.finish_session(session, STATES.get(report.result, SessionState.FINISHED), report)
     return report
+
+
+def _spent(error: OutOfBudget, controls: Controls) -> tuple[Result, str, str]:
+    """How a session ends whose budget is used up: result, reason and next step.
+
+    What it was told last is confirmed first, or whoever goes on with it would have to test that again, and might never
+    come further.
+    """
+    try:
+        controls.confirm()
+    except KeyboardInterrupt:
+        return Result.STOPPED, "interrupted", ""
+    except MachineError as sick:
+        return Result.UNUSABLE, f"{str(sick).rstrip('.')}. {sick.advice}".rstrip(), ""
+    return Result.STOPPED, str(error), error.next_step
 
 
 def _upstream(supply: Supply) -> Observe:
@@ -183,10 +210,27 @@ def _upstream(supply: Supply) -> Observe:
     return upstream_driver(lambda probe: supply.checkout(probe.artifact), supply.workshop.cache / "logs")
 
 
+def _ahead(request: Request, supply: Supply) -> Prefetch:
+    """Makes the builds of `supply` ahead as far as `request` lets it."""
+
+    def job(revision: Revision) -> Job | None:
+        return job_of(revision, supply) if may_prefetch(request) else None
+
+    return Prefetch(supply.fetch, job, supply.workshop.cache, supply.workshop.watcher)
+
+
 def bench_of(
-    session: str, request: Request, cases: Sequence[Case], supply: Supply, good: Revision | None = None
+    session: str,
+    request: Request,
+    cases: Sequence[Case],
+    supply: Supply,
+    good: Revision | None = None,
+    ahead: Prefetch | None = None,
 ) -> Bench:
-    """The bench on which the session `session` tests `cases` as `request` asks, with the builds of `supply`."""
+    """The bench on which the session `session` tests `cases` as `request` asks, with the builds of `supply`.
+
+    Those that may be wanted next are made `ahead` (None: they are not).
+    """
     workshop = supply.workshop
     judging = workshop.judging(request, cases)
     upstream = request.driver == UPSTREAM
@@ -204,4 +248,7 @@ def bench_of(
         other_parts=supply.other_parts,
         observe=_upstream(supply) if upstream else run_probe,
     )
+    if ahead is not None:
+        observe = ahead.during(tools.observe)
+        tools = replace(tools, fetch=ahead.fetch, observe=observe, foresee=ahead.foresee, took=ahead.took)
     return Bench(session, request, tuple(cases), workshop.smoke(), tools, good, workshop.plan(request))

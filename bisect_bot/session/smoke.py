@@ -8,6 +8,8 @@ from dataclasses import replace
 from bisect_bot.model import Outcome, Verdict
 from bisect_bot.probes import Probe
 
+_LACKING = "the browser lacks "
+
 
 def smoke_backends(probe: Probe) -> tuple[str, ...]:
     """What the smoke case is run with before a build is believed: wasm, where the bundle has it, and what is tested.
@@ -37,6 +39,14 @@ def after_smoke(smoked: Verdict | None, verdict: Verdict) -> Verdict:
     if smoked.outcome is Outcome.GOOD:
         return verdict
     return Verdict(Outcome.SKIP, f"does not run here: the smoke case is {smoked.outcome}: {smoked.reason}")
+
+
+def may_be_misfit(smoked: Verdict | None) -> bool:
+    """Whether a build may fail the smoke case for the parts that it was put together from.
+
+    What the browser lacks, as rules of configs/verdicts.toml say, it lacks for other parts of the revision too.
+    """
+    return smoked is not None and smoked.outcome is not Outcome.GOOD and _LACKING not in smoked.reason
 
 
 def parts_do_not_fit(verdict: Verdict, lent: str) -> Verdict:

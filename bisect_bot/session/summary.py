@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -27,7 +27,7 @@ from bisect_bot.model import (
     Trial,
 )
 from bisect_bot.reports.rows import ASIDE
-from bisect_bot.reports.values import short_list
+from bisect_bot.reports.values import counted, short_list
 from bisect_bot.search import Conclusion
 from bisect_bot.session.against import source_of
 from bisect_bot.session.bench import Bench
@@ -54,8 +54,9 @@ PLACES = {"cpu": "the CPU", "gpu": "the GPU", "mixed": "both CPU and GPU"}
 class Circumstances:
     """What the report says beside the answers.
 
-    `reason` tells why a session ended early, `searched` how many revisions and candidates there were to be told apart
-    (None: each tried revision was one). `proofs` and `culprit` are of a boundary between commits.
+    `reason` tells why a session ended early, `next_step` what would have come next, `searched` how many revisions and
+    candidates there were to be told apart (None: each tried revision was one). `proofs` and `culprits` are of
+    boundaries between commits.
     """
 
     revisions: tuple[Revision, ...]
@@ -64,9 +65,10 @@ class Circumstances:
     wall_s: float
     stopped: Result | None = None
     reason: str = ""
+    next_step: str = ""
     searched: tuple[int, int] | None = None
     proofs: tuple[Proof, ...] = ()
-    culprit: Culprit | None = None
+    culprits: tuple[Culprit, ...] = ()
     ends: tuple[Revision, Revision] | None = None
 
 
@@ -96,10 +98,18 @@ def make_report(answers: Sequence[Answer], bench: Bench, around: Circumstances) 
         reproduce=bench.request.command,
         wall_s=around.wall_s,
         reason=around.reason,
+        next_step=around.next_step,
         any_failure=bench.request.any_failure,
-        culprit=around.culprit,
+        culprit=_headline_of(cells, around.culprits),
+        culprits=around.culprits,
         ends=around.ends,
     )
+
+
+def _headline_of(cells: Sequence[CellResult], culprits: Sequence[Culprit]) -> Culprit | None:
+    """The culprit of the first cell, where its answer names one."""
+    named = cells[0].boundary.first_new.commit if cells and cells[0].boundary else None
+    return next((each for each in culprits if each.commit == named), None)
 
 
 def cell_result(answer: Answer, trials: Sequence[Trial]) -> CellResult:
@@ -172,7 +182,7 @@ def _controls(bench: Bench) -> tuple[tuple[str, str], ...]:
     """With which builds, and how often, this machine was asked whether it is healthy."""
     builds = dict.fromkeys(ledger.pinned[0] for ledger in bench.ledgers.values() if ledger.pinned is not None)
     runs = bench.tally["controls"]
-    return (("controls", f"{bench.smoke.name} on {', '.join(builds)}: {runs} run{'s' * (runs != 1)}"),) if runs else ()
+    return (("controls", f"{bench.smoke.name} on {', '.join(builds)}: {counted(runs, 'run')}"),) if runs else ()
 
 
 def _boundary(answer: Answer, sides: tuple[int, int] | None) -> Boundary | None:
@@ -204,7 +214,10 @@ def _proof(answer: Answer) -> Proof | None:
     if conclusion is None or conclusion.last_old is None or not conclusion.retests:
         return None
     reason = None if conclusion.retests_held else conclusion.reason
-    return Proof("retest", conclusion.retests_held, reason, conclusion.retests)
+    new = answer.line[conclusion.first_new] if conclusion.first_new is not None else None
+    named = conclusion.result is Result.FOUND and not answer.around and new is not None and new.version is None
+    commit = new.commit if named and new else None
+    return Proof("retest", conclusion.retests_held, reason, conclusion.retests, answer.cell, commit)
 
 
 def _counts(bench: Bench, searched: tuple[int, int]) -> Counts:
@@ -240,21 +253,30 @@ def _warnings(answers: Sequence[Answer], bench: Bench, proofs: Sequence[Proof]) 
         conclusion = answer.conclusion
         beside = [r.id for r in _sides(answer) if r.on_main is False]
         if conclusion and conclusion.result in (Result.FOUND, Result.RANGE) and beside:
+            lie = "lie" if len(beside) > 1 else "lies"
             found.append(
-                f"{', '.join(beside)} lies beside main (a release branch): fixes may have been cherry-picked onto it, "
+                f"{', '.join(beside)} {lie} beside main (a release branch): fixes may have been cherry-picked onto it, "
                 "so the change may have another place in the history of main."
             )
         if conclusion and conclusion.result in (Result.FOUND, Result.RANGE):
             found += _moved(answer, bench.trials)
-    found += _stood_in(bench.trials)
+    found += _stood_in(answers, bench.trials)
     if any(t.adapter and t.adapter.software and t.dispatches for t in bench.trials):
         found.append("WebGPU ran on a software adapter: failures that only a real GPU shows cannot be seen here.")
     found += provider_warnings(bench.trials)
     return list(dict.fromkeys(found))
 
 
-def _stood_in(trials: Sequence[Trial]) -> list[str]:
-    """A sentence for each published build whose WebAssembly stood in: what it means, and what cannot be seen so."""
+def _stood_in(answers: Sequence[Answer], trials: Sequence[Trial]) -> list[str]:
+    """A sentence for each published build whose WebAssembly stood in: what it means, and what cannot be seen so.
+
+    Of a search only commits that it is about are named: those beyond its ends are in none of its revisions, or in all.
+    """
+    searched: set[str | None] = set()
+    for answer in answers:
+        # The older end was told good or bad with its own change in it: only what came after can be the answer.
+        searched |= {r.commit for run in answer.candidates for r in run.revisions}
+        searched -= {r.commit for r in answer.line[:1]}
     lacking: dict[str, dict[str, None]] = {}
     revisions: dict[str, dict[str, None]] = {}
     for trial in trials:
@@ -262,12 +284,30 @@ def _stood_in(trials: Sequence[Trial]) -> list[str]:
             revisions.setdefault(trial.wasm, {})[trial.revision] = None
             lacking.setdefault(trial.wasm, {}).update(dict.fromkeys(trial.approximate))
     return [
-        f"The WebAssembly of {version} stood in for that of {', '.join(revisions[version])}:"
-        f" {len(commits)} commits that change C++ cannot be told apart"
-        f" ({short_list([commit[:10] for commit in commits], _COMMITS)})."
+        f"The WebAssembly of {version} stood in for that of {', '.join(revisions[version])}: "
+        f"{_not_apart(tuple(commits), searched)}."
         for version, commits in lacking.items()
         if commits
     ]
+
+
+def _not_apart(commits: Sequence[str], searched: Set[str | None]) -> str:
+    """What cannot be told apart of the C++ changes in `commits`; `searched` is empty where nothing was searched."""
+    inside = [commit for commit in commits if commit in searched or not searched]
+    beyond = len(commits) - len(inside)
+    told = ["no change of C++ inside the range is hidden by it"]
+    if inside:
+        named = short_list([commit[:10] for commit in inside], _COMMITS)
+        own = " of the range" if searched else ""
+        told = [f"{counted(len(inside), 'commit')}{own} that change{_s(inside)} C++ cannot be told apart ({named})"]
+    if beyond:
+        more = f"{beyond} more" if inside else str(beyond)
+        told.append(f"{more} between the range and that build {'is' if beyond == 1 else 'are'} the same for all of it")
+    return "; ".join(told)
+
+
+def _s(subject: Sequence[str]) -> str:
+    return "s" if len(subject) == 1 else ""
 
 
 def _otherwise(answers: Sequence[Answer], bench: Bench) -> list[str]:

@@ -13,11 +13,13 @@ from bisect_bot.errors import BuildUnusable, UnknownRevision, UsageError
 from bisect_bot.history import is_older, resolve
 from bisect_bot.history.clone import Clone, open_clone
 from bisect_bot.history.ends import oldest_first
+from bisect_bot.history.merges import on_one_line
 from bisect_bot.history.patches import diff_of, reverse_diff_of
 from bisect_bot.model import Artifact, Bundle, Commit, Request, Revision
 from bisect_bot.model.commits import PICK
-from bisect_bot.session.commit_builds import CommitBuilds
+from bisect_bot.session.commit_builds import CommitBuilds, Made
 from bisect_bot.session.ground import JS, WASM
+from bisect_bot.session.judging import UPSTREAM
 from bisect_bot.session.survey import AUTO, BUILD, survey
 from bisect_bot.session.workshop import Workshop
 
@@ -26,15 +28,20 @@ PUBLISHED, COMMITS = "published", "commits"
 
 @dataclass(slots=True)
 class Supply:
-    """What `request` can be answered with. `builds` are all published builds, in the order of history."""
+    """What `request` can be answered with. `builds` are all published builds, in the order of history.
+
+    `notes` are sentences for the report about the revisions that stand for what was named.
+    """
 
     request: Request
     workshop: Workshop
     builds: tuple[Revision, ...]
+    notes: list[str] = field(default_factory=list)
     _clone: Clone | None = None
     _yard: Yard | None = None
     _toolchain: Toolchain | None = None
     _grounds: list[CommitBuilds] = field(default_factory=list)
+    _made: dict[str, Made] = field(default_factory=dict)  # what all of them made: grounds may overlap
 
     @classmethod
     def of(cls, request: Request, workshop: Workshop) -> Supply:
@@ -63,14 +70,25 @@ class Supply:
             found = self._commit(good), self._commit(bad)
         for text, revision in zip((good, bad), found, strict=True):
             self._say_what_is_meant(text, revision)
-        return found
+        return self._on_one_line(*found) if self.request.full_history and found[0].version is None else found
+
+    def _on_one_line(self, good: Revision, bad: Revision) -> tuple[Revision, Revision]:
+        """The two ends, or what is tested for one that is on a side branch. Raises UsageError."""
+        *ends, said = on_one_line(self.clone.git, good.commit or "", bad.commit or "")
+        if said:
+            self.workshop.watcher.say(said)
+            self.notes.append(said)
+            good, bad = (self.clone.revision(sha) for sha in ends)
+        return good, bad
 
     def _say_what_is_meant(self, text: str, revision: Revision) -> None:
         if revision.id != text:
             self.workshop.watcher.say(f"{text} is taken for {revision.id}")
 
     def _resolve(self, text: str) -> Revision:
-        if self.request.source == COMMITS:
+        # Upstream's runner needs a commit's files, whatever build was made of it.
+        wants_commit = self.request.driver == UPSTREAM and self.request.source != PUBLISHED
+        if self.request.source == COMMITS or wants_commit:
             return self._commit(text)
         try:
             return resolve(text, self.builds)
@@ -144,7 +162,7 @@ class Supply:
         )
         wish = self.request.bundle
         bundle = self.request.backends[0] if wish == "default" else wish
-        builds = CommitBuilds(ground, self.yard, self._published, self._patch, bundle)
+        builds = CommitBuilds(ground, self.yard, self._published, self._patch, bundle, _made=self._made)
         self._grounds.append(builds)
         return builds
 
@@ -172,6 +190,10 @@ class Supply:
             if builds.holds(revision):
                 return builds
         return self.open_ground(revision, revision)
+
+    def builds_of(self, revision: Revision) -> CommitBuilds:
+        """The builds among which the commit `revision` is. Raises as `open_ground`, where nobody asked for it yet."""
+        return self._of(revision)
 
     def fetch(self, revision: Revision) -> tuple[Artifact, bool]:
         """The artifact of `revision`, and whether it was in the cache. Raises BuildUnusable, MachineError."""

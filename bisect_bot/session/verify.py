@@ -9,6 +9,7 @@ from enum import StrEnum
 from bisect_bot.errors import CaseError, MachineError, UsageError
 from bisect_bot.model import Case, Outcome, Request, Revision, Signature, Trial
 from bisect_bot.reports.claim import Claim, ClaimedCell
+from bisect_bot.reports.values import counted
 from bisect_bot.session.bench import Bench
 from bisect_bot.session.control import Controls
 from bisect_bot.session.journal import SessionState
@@ -147,7 +148,8 @@ def compare(cell: ClaimedCell, said: Outcome, trials: Sequence[Trial]) -> tuple[
         return Answer.CANNOT_TELL, f"runs of it disagree here ({', '.join(outcomes)})"
     if verdict.outcome not in (Outcome.GOOD, Outcome.BAD):
         return Answer.CANNOT_TELL, f"{verdict.outcome}: {verdict.reason}"
-    ran = f"{len(trials)} runs" + (f" on the {verdict.ran_on.upper()}" if verdict.ran_on in ("cpu", "gpu") else "")
+    where = f" on the {verdict.ran_on.upper()}" if verdict.ran_on in ("cpu", "gpu") else ""
+    ran = f"{counted(len(trials), 'run')}{where}"
     if verdict.outcome is not said:
         return Answer.DISAGREE, f"{verdict.outcome} here, {said} in the report: {verdict.reason} ({ran})"
     if said is Outcome.BAD and (other := _another_failure(cell, trials)):

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
 from bisect_bot import cases as case_files
 from bisect_bot import paths, scratch
 from bisect_bot.builds import Npm, Store, bundle_for, fetch, listing
@@ -18,13 +16,15 @@ from bisect_bot.errors import BuildUnusable, NoAdapter, NpmError
 from bisect_bot.history import load_ancestry, order_revisions
 from bisect_bot.model import Artifact, Bundle, Case, CaseKind, Plan, Request, Revision, Target
 from bisect_bot.probes import choose_target, plain_target
+from bisect_bot.session.adapters import AdapterMemory
 from bisect_bot.session.journal import FILE_NAME, Journal
 from bisect_bot.session.judging import Judging, check_demands_of, judging
-from bisect_bot.session.machine import driver_signs, gpu_environment
+from bisect_bot.session.machine import gpu_environment
 from bisect_bot.session.plans import refuse_repeats
 from bisect_bot.session.watcher import Watcher
 from bisect_bot.targets.browsers import Browser, BrowserConfig, check_name, identify, load_config, locate
 from bisect_bot.targets.provision import find_or_get_browser
+from bisect_bot.targets.wrappers import scripts
 from bisect_bot.verdicts import Rules, Tolerances, load_rules, load_tolerances
 
 TEMPORARY = "tmp"
@@ -131,8 +131,7 @@ class Workshop:
     def forget_adapters(self, targets: tuple[Target, ...]) -> None:
         """Makes the next session look for the adapters of `targets` anew."""
         for target in targets:
-            browser = Browser(target.name.partition("-")[0], Path(target.executable), target.version)
-            self.journal.remember("target", self._target_key(browser, target.wish, target.extra_args), None)
+            AdapterMemory(self.journal, self.browsers).forget(target)
 
     def renewed(self, target: Target, request: Request) -> Target:
         """`target` as it is now: its browser's version and the adapter that it gives. Raises NoBrowser, NoAdapter."""
@@ -156,7 +155,8 @@ class Workshop:
         """The target that `browser` is, with all that decided which adapter it gives."""
         target = self._looked_at(browser, request)
         flags = (*self.browsers.args_of(browser.name), *(self.browsers.flags_of(target.flags) if target.flags else ()))
-        return replace(target, chosen_by=(*flags, *gpu_environment()))
+        says = (*target.chosen_by, f"product: {browser.product}", *scripts(browser.executable))
+        return replace(target, chosen_by=(*flags, *gpu_environment(), *says))
 
     def _looked_at(self, browser: Browser, request: Request) -> Target:
         if not set(request.backends) & set(NEEDS_ADAPTER):
@@ -175,28 +175,15 @@ class Workshop:
         return bool(request.pinned) and all(case.kind is CaseKind.SCRIPT for case in cases)
 
     def _with_adapter(self, browser: Browser, request: Request) -> Target:
-        """The target, remembered from an earlier session where the browser, the drivers and the wish are the same.
-
-        The wish is what the flags are that it stands for, and the environment chooses among the GPUs, too.
-        """
-        kinds = TypeAdapter(Target)
-        key = self._target_key(browser, request.adapter, request.browser_args)
-        try:
-            remembered = kinds.validate_python(self.journal.remembered("target", key))
-        except ValidationError:
-            remembered = None
+        """The target, remembered from an earlier session or look of `doctor` where nothing became another since."""
+        memory = AdapterMemory(self.journal, self.browsers)
+        remembered = memory.recall(browser, request.adapter, request.browser_args)
         if remembered is not None:
             return remembered
         self.watcher.doing(f"looking for the GPU adapters of {browser.name}")
         target = choose_target(browser, request.adapter, request.browser_args, self.browsers)
-        self.journal.remember("target", key, kinds.dump_python(target, mode="json"))
+        memory.keep(browser, target)
         return target
-
-    def _target_key(self, browser: Browser, wish: str, extra: tuple[str, ...]) -> str:
-        sets = self.browsers.flag_sets(wish)
-        flags = [*self.browsers.args_of(browser.name), *(f"{name}: {self.browsers.flags_of(name)}" for name in sets)]
-        named = [browser.name, str(browser.executable), browser.version, wish]
-        return "\n".join([*named, *driver_signs(), *gpu_environment(), *flags, *extra])
 
 
 @contextmanager

@@ -117,7 +117,8 @@ async def launch(
         page.on("crash", lambda _: crashed.set())
         # An alert() would stop the page for ever.
         page.on("dialog", lambda dialog: asyncio.ensure_future(dialog.dismiss()))
-        running = RunningBrowser(page, ended, crashed, asyncio.Event(), process.pid, browser)
+        versions = {"chrome": browser.version}
+        running = RunningBrowser(page, ended, crashed, asyncio.Event(), process.pid, browser, versions=versions)
         # No bound method: Playwright writes to its object, which has slots.
         page.on("framenavigated", lambda frame: running.moved(frame))  # noqa: PLW0108
         yield running

@@ -17,6 +17,8 @@ from pathlib import Path
 from bisect_bot import processes
 from bisect_bot.errors import NoBrowser
 from bisect_bot.scratch import Scratch
+from bisect_bot.targets.facts import in_the_way
+from bisect_bot.targets.obstacles import Lacks, advice_of
 
 START_S = 30.0
 END_S = 3.0
@@ -24,8 +26,7 @@ POLL_S = 0.02
 _SCREEN = "1280x1024x24"
 _COOKIE = b"MIT-MAGIC-COOKIE-1"
 _ANY_HOST = 0xFFFF
-NEEDED = "Electron needs a display, and there is none (DISPLAY is not set, Xvfb is not installed)"
-ADVICE = "Install Xvfb (Debian, Ubuntu: apt-get install xvfb; Fedora: dnf install xorg-x11-server-Xvfb)."
+NEEDED = "Electron needs a display"
 
 
 def is_there() -> bool:
@@ -50,7 +51,8 @@ async def display(folder: Scratch) -> AsyncIterator[Mapping[str, str]]:
         return
     program = shutil.which("Xvfb")
     if program is None:
-        raise NoBrowser(NEEDED, ADVICE)
+        found = in_the_way(Lacks.WINDOW)
+        raise NoBrowser(f"{NEEDED}: {', '.join(each.problem for each in found)}", advice_of(found))
     number = len(list(folder.path.glob("xvfb-*.key")))
     key, log = folder.path / f"xvfb-{number}.key", folder.path / f"xvfb-{number}.log"
     key.write_bytes(_authority(secrets.token_bytes(16)))

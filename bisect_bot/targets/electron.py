@@ -24,6 +24,8 @@ from bisect_bot import processes
 from bisect_bot.errors import NoBrowser
 from bisect_bot.scratch import Scratch
 from bisect_bot.targets.display import display
+from bisect_bot.targets.facts import in_the_way
+from bisect_bot.targets.obstacles import Lacks, advice_of, because
 from bisect_bot.targets.running import GPU_DIED, PAGE_DIED, Gpu
 from bisect_bot.targets.starting import START_TIMEOUT_S, last_words, own_folders, wait_for
 
@@ -209,6 +211,10 @@ async def _ready(channel: _Channel, ended: asyncio.Task[int], log: Path) -> Mapp
         return channel.ready.result()
     channel.ready.cancel()
     if ended.done():
-        advice = _NO_SANDBOX if "sandbox" in log.read_text(errors="replace") else ""
-        raise NoBrowser(f"Electron ended at once (status {ended.result()}): {last_words(log)}", advice)
-    raise NoBrowser(f"Electron was not ready after {START_TIMEOUT_S:.0f} s: {last_words(log)}")
+        found = in_the_way(Lacks.WINDOW)
+        advice = _NO_SANDBOX if "sandbox" in log.read_text(errors="replace") else advice_of(found)
+        problem = f"Electron ended at once (status {ended.result()}): {last_words(log)}"
+        raise NoBrowser(problem + because(found), advice)
+    found = in_the_way(Lacks.WINDOW)
+    problem = f"Electron was not ready after {START_TIMEOUT_S:.0f} s: {last_words(log)}"
+    raise NoBrowser(problem + because(found), advice_of(found))

@@ -29,6 +29,7 @@ ADVICE = (
 )
 _KEPT = "electron"
 _PACKAGE = Path("node_modules", "electron", "dist")
+_INSTALLER = "install.js"
 _ZIP = re.compile(r"electron-v(?P<version>[^-]+(?:-(?:alpha|beta|nightly)[\w.]*)?)-(?P<platform>\w+)-(?P<machine>\w+)")
 _PLATFORMS = {"linux": "linux", "darwin": "darwin", "win32": "win32"}
 _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64", "i686": "ia32"}
@@ -146,6 +147,11 @@ def fetched(version: str, places: ElectronPlaces, platform: str) -> Path:
     argv = [npm, "install", "--prefix", str(folder), "--no-save", "--no-audit", "--no-fund", f"electron@{version}"]
     done = run(argv, timeout_s=NPM_TIMEOUT_S, cwd=folder)
     found = _executable(folder / _PACKAGE, places, platform)
+    installer, node = (folder / _PACKAGE).parent / _INSTALLER, shutil.which("node")
+    if found is None and done.status == 0 and installer.is_file() and node is not None:
+        # Since 42.0 the package has no script that npm runs: it brings the program when that is first started.
+        done = run([node, str(installer)], timeout_s=NPM_TIMEOUT_S, cwd=folder)
+        found = _executable(folder / _PACKAGE, places, platform)
     if found is None:
         said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
         errors = [line for line in said if re.search(r"error", line, re.IGNORECASE)]

@@ -57,6 +57,11 @@ Launch = Callable[[Path, tuple[str, ...]], AbstractAsyncContextManager[Running]]
 """Starts an executable with flags and ends its processes on the way out; raises NoBrowser."""
 
 
+def says(versions: Mapping[str, str]) -> tuple[str, ...]:
+    """What a started browser says that it is: a script in its place may start another than it tells the version of."""
+    return tuple(f"says {part} {versions[part]}" for part in ("electron", "chrome") if part in versions)
+
+
 async def driver_version(running: Running) -> str | None:
     """Name and version of the driver of the GPU in use, as the browser tells it; None when it does not."""
     gpus = await running.gpus()

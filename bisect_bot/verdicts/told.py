@@ -43,7 +43,7 @@ def judge_told(observation: Observation, case: Case, tolerances: Tolerances, rul
         return Verdict(Outcome.GOOD, "upstream's test runner passes it", provider=observation.backend)
     if observation.ending is Ending.COMPLETED and not told.passed and not observation.gpu_errors:
         return _wrong(observation, told, case, tolerances)
-    excused = _excused(observation)
+    excused = _excused(observation, rules)
     if excused is not None:
         return excused
     # Its exceptions and GPU errors are those that our page would have seen. Which lines of the console belong to
@@ -52,13 +52,13 @@ def judge_told(observation: Observation, case: Case, tolerances: Tolerances, rul
     return replace(judge(seen, replace(case, data_sets=()), tolerances, rules), ran_on=None)
 
 
-def _excused(observation: Observation) -> Verdict | None:
+def _excused(observation: Observation, rules: Rules) -> Verdict | None:
     """The verdict where the runner of this revision is what failed, or nobody can tell what did."""
     if observation.ending is not Ending.ERROR or not observation.errors:
         return None
     error = observation.errors[0]
     line = one_line(error.message)
-    if error.stage is Stage.LOAD:
+    if error.stage is Stage.LOAD and rules.first((error.message,), Stage.LOAD) is None:
         return Verdict(Outcome.SKIP, f"upstream's test runner of this revision cannot run it: {line or 'no message'}")
     if error.stage is Stage.CREATE and _ADDRESS.match(line):
         return Verdict(Outcome.SKIP, "this build does not load the model and does not say why")

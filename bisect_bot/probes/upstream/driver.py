@@ -19,6 +19,7 @@ from bisect_bot.probes.types import Probe
 from bisect_bot.probes.upstream.observing import Run, observed, spoils
 from bisect_bot.probes.upstream.output import parse_output
 from bisect_bot.probes.upstream.runner import WEB, run_cli
+from bisect_bot.probes.upstream.sources import with_source
 from bisect_bot.probes.upstream.transplant import Turn, transplanted, turns_of
 from bisect_bot.scratch import Scratch, scratch
 from bisect_bot.targets.browsers import BrowserConfig
@@ -115,7 +116,8 @@ class _Session:
                 case_s=self.probe.limits.case_s,
                 deadline=self.deadline,
             )
-        run = Run(parse_output(ended.text), ended.status, ended.why, ended.log)
+        output = with_source(parse_output(ended.text), self.root / WEB)
+        run = Run(output, ended.status, ended.why, ended.log)
         if ended.why is None and run.output.started and not run.output.connected:
             raise NoBrowser(f"upstream's test runner started no browser: {run.complaint}", f"See {ended.log}")
         return run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bisect_bot.model import Case, Ending, Observation, PageError, Stage, Step, Told
 from bisect_bot.probes.types import Probe
-from bisect_bot.probes.upstream.output import Output, Result
+from bisect_bot.probes.upstream.output import UNREAD, Output, Result
 from bisect_bot.probes.upstream.transplant import Turn
 from bisect_bot.probes.upstream.values import actual_in, mismatches_in
 
@@ -46,8 +46,12 @@ class Run:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether it ended before it started a browser: it will with any tests."""
-        return self.why is None and not self.output.started
+        """Whether it ended before any test, in a way in which it will with any tests.
+
+        So it does before it starts a browser, and when that cannot read the scripts.
+        """
+        unread = self.output.problem is not None and self.output.problem[1].startswith(UNREAD)
+        return self.why is None and (unread or not self.output.started)
 
     @property
     def complaint(self) -> str:

@@ -30,6 +30,12 @@ _UNCAUGHT = "An uncaught WebGPU validation error was raised:"
 _WRONG = re.compile(r"^(?:Assertion)?Error: tensor data should match\b")
 _SUMMARY, _FAILURES = "SUMMARY:", "FAILED TESTS:"
 _KARMA = "Running karma"
+_NO_START = ": Cannot start "
+# Where Electron's script fails, the exception stands below its place.
+_EXCEPTION = re.compile(r"^\w*Error: ")
+_COMPLAINT_LINES = 12
+UNREAD = "Uncaught SyntaxError: "
+"""How a problem begins that is a script which the browser cannot read."""
 _CONNECTED = "Connected on socket"
 # Mocha's words for a thrown value that is no Error: C++ exceptions come as the number of their address.
 _THROWN = re.compile(r"^(?:Error: )?the (?:number|string) (?P<what>.+) was thrown, throw an Error :\)$", re.DOTALL)
@@ -182,8 +188,17 @@ def _with_values(results: Sequence[Result], said: Sequence[str]) -> tuple[Result
 
 
 def _problem(lines: Sequence[str]) -> tuple[Ending, str] | None:
-    for line in lines:
+    for number, line in enumerate(lines):
         for pattern, ending in _PROBLEMS:
             if not _RESULT.match(line) and pattern.search(line):
-                return ending, line.strip()
+                return ending, f"{line.strip()} {_complaint(lines, number)}".strip()
     return None
+
+
+def _complaint(lines: Sequence[str], number: int) -> str:
+    """The browser's own words, which karma prints below the line that it does not start; empty elsewhere."""
+    if _NO_START not in lines[number]:
+        return ""
+    below = lines[number + 1 : number + 1 + _COMPLAINT_LINES]
+    first = (line.strip() for line in below[:1] if line.startswith("\t"))
+    return next((line for line in below if _EXCEPTION.match(line)), next(first, ""))

@@ -9,8 +9,8 @@ from bisect_bot.cases.text import one_line
 from bisect_bot.errors import UsageError
 from bisect_bot.model import Case, CaseKind, Request
 
-_BROWSERS = ("chrome", "edge")
 _BUNDLES = ("default", "all")
+_PUBLISHED = "published"
 _ADVICE = "Leave out --driver upstream: our own page can."
 
 
@@ -22,10 +22,9 @@ def refuse_upstream(request: Request, cases: Sequence[Case]) -> None:
 
 
 def _asked(request: Request) -> tuple[tuple[bool, str], ...]:
-    other = next((name for text in request.targets if (name := text.partition(":")[0]) not in _BROWSERS), "")
     return (
         (os.name == "nt", "on Windows its browser cannot be given flags"),
-        (bool(other), f"--target {other} (it runs in {' and '.join(_BROWSERS)} here)"),
+        (request.source == _PUBLISHED, f"--source {_PUBLISHED} (no published build has its files)"),
         (request.bundle not in _BUNDLES, f"--bundle {request.bundle} (it builds and loads ort.all.js)"),
         (request.runs > 1, "--runs: it runs each case once"),
         (request.recreate > 0, "--recreate: it makes one session a case"),

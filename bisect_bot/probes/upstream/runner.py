@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +15,10 @@ import psutil
 
 from bisect_bot.errors import MachineError
 from bisect_bot.model import Ending, Target
+from bisect_bot.probes.upstream.launching import launching
 from bisect_bot.processes import kill_group, kill_tree, start
 from bisect_bot.scratch import Scratch
-from bisect_bot.targets.browsers import BrowserConfig, command_line, merge_lists
+from bisect_bot.targets.browsers import BrowserConfig
 from bisect_bot.targets.starting import own_folders
 
 CLI = "./script/test-runner-cli"
@@ -28,12 +29,11 @@ START_S = 180.0
 GRACE_S = 5.0
 """How much longer than a case may take the runner may say nothing, and how long it may after its page died."""
 _BUSY_S = 0.3
+# What a user's own shell may set for other work; with the last one Electron is no browser.
+_NOT_INHERITED = ("NODE_OPTIONS", "NODE_ENV", "ELECTRON_RUN_AS_NODE")
 _CONNECTED = b"Connected on socket"
 # karma/lib/launchers/process.js; it then starts another one, in which no test is run.
 _CRASHED = re.compile(rb"\[launcher\]: (?:\x1b\[\d+m)?\w+ crashed\.")
-_RESOLVER = "--host-resolver-rules="
-# The runner's own: threads need it, as its server sends no headers for isolation (e74f86059c, 2021-08-10).
-_OWN_FEATURES = "--enable-features=SharedArrayBuffer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,16 @@ def run_cli(
 
     It is ended when the page's process died (CRASH) or the browser's (BROWSER_GONE), when it said nothing for longer
     than a case may take (HANG) or is not ready to run any (HARNESS), and at `deadline` (of time.monotonic(); HARNESS).
-    Its files go to `folder`, its output to `log`. Raises MachineError when it cannot be started.
+    Its files go to `folder`, its output to `log`. Raises MachineError when it cannot be started, NoBrowser where there
+    is no display for its browser.
     """
-    argv = [node, CLI, *words, "--env", "chrome"]
-    browser = browser_wrapper(folder.path, Path(target.executable), _flags(config, target))
-    with log.open("wb") as sink:
-        sink.write(f"$ CHROME_BIN={shlex.quote(str(browser))} {shlex.join(argv)}\n".encode())
+    with launching(target, config, folder) as how, log.open("wb") as sink:
+        argv = [node, CLI, *words, "--env", how.env]
+        set_here = (f"{name}={value}" for name, value in how.variables.items())
+        sink.write(f"$ {shlex.join([*set_here, *argv])}\n".encode())
         sink.flush()
         try:
-            process = start(argv, cwd=root / WEB, env=_environment(browser, folder), output=sink.fileno())
+            process = start(argv, cwd=root / WEB, env=_environment(how.variables, folder), output=sink.fileno())
         except OSError as error:
             raise MachineError(
                 f"{node} does not start: {error}", "Install Node.js, or use --driver harness."
@@ -88,32 +89,9 @@ def run_cli(
     return Ended(status, None if status is not None else why, log.read_text("utf-8", "replace"), log)
 
 
-def browser_wrapper(folder: Path, executable: Path, flags: Sequence[str]) -> Path:
-    """A program that starts `executable` with what it is given and `flags`.
-
-    The runner has an option for flags since 7af2f68ef3 (2023-09-14) only, and passes it through a shell unquoted.
-    """
-    wrapper = folder / "browser"
-    # Of switches that are named twice the last one holds.
-    wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(str(executable))} "$@" {shlex.join(flags)}\n', encoding="utf-8")
-    wrapper.chmod(0o755)
-    return wrapper
-
-
-def _flags(config: BrowserConfig, target: Target) -> tuple[str, ...]:
-    """The target's flags, as they must be beside the runner's own, for a page that comes from `localhost`."""
-    flags = command_line(config, target.flags or None, target.extra_args, target.name)
-    local = (f"{flag} , EXCLUDE localhost" if flag.startswith(_RESOLVER) else flag for flag in flags)
-    return merge_lists((_OWN_FEATURES, *local))
-
-
-def _environment(browser: Path, folder: Scratch) -> dict[str, str]:
-    places = own_folders(folder.path)
-    # With any folder named here karma-electron loads without Electron's binary; without, it stops karma.
-    electron = {"ELECTRON_OVERRIDE_DIST_PATH": os.environ.get("ELECTRON_OVERRIDE_DIST_PATH") or str(folder.path)}
-    # What a user's own shell may set for other work.
-    mine = {name: value for name, value in os.environ.items() if name not in ("NODE_OPTIONS", "NODE_ENV")}
-    return {**mine, **places, **electron, "CHROME_BIN": str(browser)}
+def _environment(variables: Mapping[str, str], folder: Scratch) -> dict[str, str]:
+    mine = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    return {**mine, **own_folders(folder.path), **variables}
 
 
 @dataclass(slots=True)
