@@ -11,6 +11,7 @@ import pytest
 from bisect_bot.errors import BisectBotError, BuildUnusable, DiskFull, JournalError, NoBrowser, UsageError
 from bisect_bot.model import Artifact, Direction, Outcome, Proof, Revision
 from bisect_bot.session.proofs import Changed, Claim, Way, expected, is_proof, prove, variant
+from bisect_bot.session.proving import passes_needed
 
 GOOD, BAD, SKIP = Outcome.GOOD, Outcome.BAD, Outcome.SKIP
 OLD, CULPRIT, NEW = (Revision(digit * 10, commit=digit * 40) for digit in "abc")
@@ -100,6 +101,52 @@ def test_verdicts_that_disagree_prove_nothing() -> None:
     proof = prove(FIX, {}, World({PICKED: "d"}, {PICKED: [GOOD, BAD, GOOD]}))
     assert (proof.held, proof.runs) == (None, 3)
     assert proof.reason == f"{PICKED} was good in 2 of 3 runs: the case is not steady there"
+
+
+@dataclass
+class InTurn(World):
+    """Each test gives the next of the outcomes that were set."""
+
+    def outcomes(self, revision: Revision) -> Sequence[Outcome]:
+        said = super().outcomes(revision)
+        return [said[self.asked.count(f"test {revision.id}") - 1]]
+
+
+@pytest.mark.parametrize(
+    ("claim", "way", "name", "seen", "held", "runs"),
+    [
+        (REGRESSION, Way.REVERT, REVERTED, [GOOD, GOOD, GOOD, GOOD, BAD], True, 4),
+        (REGRESSION, Way.REVERT, REVERTED, [GOOD, GOOD, BAD], False, 3),
+        (FIX, Way.REVERT, REVERTED, [GOOD, GOOD, BAD], True, 3),
+        (FIX, Way.REVERT, REVERTED, [GOOD, GOOD, GOOD, GOOD], False, 4),
+        (FIX, Way.REVERT, REVERTED, [GOOD, SKIP, GOOD], None, 1),
+    ],
+)
+def test_a_failure_that_comes_and_goes_is_given_time_to_come(
+    claim: Claim, way: Way, name: str, seen: list[Outcome], held: bool | None, runs: int
+) -> None:
+    picked = {PICKED: BuildUnusable("the diff does not apply")}
+    proof = prove(replace(claim, passes=4), {}, InTurn({**picked, name: "d"}, {name: seen}))
+    assert (proof.kind, proof.held, proof.runs) == (way, held, runs)
+
+
+def test_where_good_revisions_fail_now_and_then_one_failure_says_nothing() -> None:
+    claim = replace(REGRESSION, passes=3, good_fails=True)
+    proof = prove(claim, {}, InTurn({REVERTED: "d"}, {REVERTED: [GOOD, BAD, GOOD]}))
+    assert (proof.held, proof.runs) == (None, 3)
+    assert prove(claim, {}, InTurn({REVERTED: "d"}, {REVERTED: [GOOD] * 3})).held is True
+
+
+@pytest.mark.parametrize(
+    ("bad", "rarest", "passes"),
+    [([BAD] * 4, 1.0, 1), ([BAD] * 7, 0.4, 2), ([BAD, GOOD, BAD, BAD, GOOD, BAD], 0.4, 4), ([BAD, GOOD], 1.0, 5)],
+)
+def test_the_passes_that_count_are_those_that_the_failure_would_hardly_survive(
+    bad: list[Outcome], rarest: float, passes: int
+) -> None:
+    assert passes_needed(bad, rarest, confidence=0.95) == passes
+    rate = (bad.count(BAD) + 1) / (len(bad) + 2)
+    assert passes == 1 or (1 - rate) ** passes <= 0.05 < (1 - rate) ** (passes - 1)
 
 
 def test_a_commit_that_changes_no_typescript_is_not_built_and_says_what_it_takes() -> None:

@@ -41,13 +41,19 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is to be proved: between `old` and `new`, the ends of the searched range, `culprit` changed the verdict."""
+    """What is to be proved: between `old` and `new`, the ends of the searched range, `culprit` changed the verdict.
+
+    `passes` is how often a variant has to pass before it counts as good: more than once where the failure comes and
+    goes. There one failure is enough for bad, unless good revisions fail now and then as well (`good_fails`).
+    """
 
     direction: Direction
     old: Revision
     new: Revision
     culprit: Revision
     changed: Changed
+    passes: int = 1
+    good_fails: bool = False
 
 
 class Prover(Protocol):
@@ -128,19 +134,27 @@ def expected(claim: Claim, way: Way) -> Outcome:
 
 def _test(claim: Claim, way: Way, asked: Revision, prover: Prover) -> Proof:
     """The proof by testing the variant `asked`; its `runs` count the verdicts that say anything."""
+    clear: list[Outcome] = []
     try:
-        seen = prover.outcomes(asked)
+        while len(clear) < claim.passes and (claim.good_fails or Outcome.BAD not in clear):
+            said = [each for each in prover.outcomes(asked) if each in (Outcome.GOOD, Outcome.BAD)]
+            clear += said
+            if not said:
+                break
     except (DiskFull, JournalError):
         raise
     except MachineError as error:
         return Proof(way.value, None, f"it could not be tested: {_words(error)}")
-    clear = [outcome for outcome in seen if outcome in (Outcome.GOOD, Outcome.BAD)]
     if not clear:
         return Proof(way.value, None, "it was built, but gives no verdict on this failure")
     wanted = expected(claim, way)
     agreeing = sum(outcome is wanted for outcome in clear)
-    held, reason = _reading(claim, way, agreeing, len(clear))
     told = f"{asked.id} was {wanted.value} in {agreeing} of {len(clear)} runs"
+    if len(clear) < claim.passes and Outcome.BAD not in clear:
+        return Proof(way.value, None, f"{told}: too few, for a failure that comes and goes", len(clear))
+    if claim.passes > 1 and not claim.good_fails and Outcome.BAD in clear:
+        agreeing = len(clear) if wanted is Outcome.BAD else 0
+    held, reason = _reading(claim, way, agreeing, len(clear))
     return Proof(way.value, held, f"{told}: {reason}" if reason else None, len(clear))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil, log
 
 from bisect_bot.errors import BuildUnusable
 from bisect_bot.model import Artifact, Direction, Outcome, Proof, Revision
@@ -15,6 +16,7 @@ from bisect_bot.session.loop import about
 from bisect_bot.session.proofs import Changed, Claim, is_pick, prove
 
 PURPOSE = "proof"
+_MOST_PASSES = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +78,30 @@ def _claim(each: Sought) -> Claim | None:
     place = ground.place_of(culprit.commit or "")
     direction = Direction.REGRESSION if answer.conclusion.old is Outcome.GOOD else Direction.FIX
     old, new = ground.commits[ground.begin].revision, ground.commits[ground.end].revision
-    return Claim(direction, old, new, culprit, Changed(js=ground.changes_js(place), wasm=ground.changes_wasm(place)))
+    changed = Changed(js=ground.changes_js(place), wasm=ground.changes_wasm(place))
+    bad, good = _answers_by_side(each, direction)
+    passes = passes_needed(bad, each.bench.request.rarest, each.bench.request.confidence)
+    return Claim(direction, old, new, culprit, changed, passes, good_fails=Outcome.BAD in good)
+
+
+def passes_needed(bad: Sequence[Outcome], rarest: float, confidence: float) -> int:
+    """How often what fails as `bad` did (the answers of the bad side) has to pass before it counts as good.
+
+    Once where it always failed, and nothing was said of one that comes and goes (`rarest` is 1). Else as often as it
+    would pass with a probability of 1 - `confidence` at most, at the rate that Laplace's rule of succession gives.
+    """
+    failed = sum(outcome is Outcome.BAD for outcome in bad)
+    if failed == len(bad) and rarest == 1:
+        return 1
+    rate = (failed + 1) / (len(bad) + 2)
+    return min(ceil(log(1 - confidence) / log(1 - rate)), _MOST_PASSES)
+
+
+def _answers_by_side(each: Sought, direction: Direction) -> tuple[list[Outcome], list[Outcome]]:
+    """What the revisions on the bad side of the change answered, and those on its good side."""
+    hunt, found = each.hunt, each.answer().conclusion
+    assert hunt is not None and found is not None and found.first_new is not None, "a search found the culprit"
+    told = [answer for answer in hunt.evidence if answer.outcome is not Outcome.SKIP]
+    old = [answer.outcome for answer in told if answer.index < found.first_new]
+    new = [answer.outcome for answer in told if answer.index >= found.first_new]
+    return (old, new) if direction is Direction.FIX else (new, old)
