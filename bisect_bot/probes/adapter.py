@@ -15,7 +15,7 @@ from bisect_bot.scratch import scratch
 from bisect_bot.targets.browsers import Browser, BrowserConfig, command_line
 from bisect_bot.targets.facts import in_the_way
 from bisect_bot.targets.launcher import launcher
-from bisect_bot.targets.obstacles import Lacks, advice_of, because
+from bisect_bot.targets.obstacles import NEWER_BROWSER, Lacks, advice_of, because
 from bisect_bot.targets.running import driver_version, says
 
 _NO_WEBGPU = "navigator.gpu is missing"
@@ -47,10 +47,10 @@ def choose_target(browser: Browser, wish: str, extra: tuple[str, ...], config: B
     if len(failed) == len(sets):
         raise failed[0]
     problem = f"{browser.executable.name} {browser.version} gives no GPU adapter for --adapter {wish}: {'; '.join(met)}"
-    if whys == {_NO_WEBGPU}:  # no GPU would change that
+    if whys == {_NO_WEBGPU}:
         raise NoAdapter(
             f"{browser.executable.name} {browser.version} has no WebGPU: {_NO_WEBGPU} with all flags",
-            "Use a newer browser for the backend webgpu, or --backend wasm.",
+            NEWER_BROWSER,
         )
     found = () if wish == "software" else in_the_way(Lacks.GPU)
     advice = "See which adapters the browser has at chrome://gpu; --adapter software uses the CPU."

@@ -38,6 +38,15 @@ class Kind(StrEnum):
     SKIPPED = "skipped"
 
 
+# How the test of one verdict ends.
+KINDS = {
+    Outcome.GOOD: Kind.PASSED,
+    Outcome.BAD: Kind.FAILURE,
+    Outcome.SKIP: Kind.SKIPPED,
+    Outcome.INFRA: Kind.ERROR,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Test:
     """One test: `group` and `name` say what it is, `message` why it did not pass, `details` more; `log` is printed."""
@@ -146,18 +155,12 @@ def _kind(answer: CellResult, own: Report) -> Kind:
 
 def _tried(trial: Trial, revision: str) -> Test:
     cell, verdict = trial.cell, trial.verdict
-    kinds = {
-        Outcome.GOOD: Kind.PASSED,
-        Outcome.BAD: Kind.FAILURE,
-        Outcome.SKIP: Kind.SKIPPED,
-        Outcome.INFRA: Kind.ERROR,
-    }
     more = told(verdict.signature, _MESSAGE) if verdict.signature else ""
     group = f"{cell.target}.{cell.backend}.{revision}"
     return Test(
         group,
         f"{cell.case} with {revision}",
-        kinds[verdict.outcome],
+        KINDS[verdict.outcome],
         "" if verdict.outcome is Outcome.GOOD else verdict.reason,
         more,
         verdict.signature.kind.value if verdict.signature else verdict.outcome.value,

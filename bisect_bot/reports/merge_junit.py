@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from bisect_bot.model import Outcome
-from bisect_bot.reports.junit import Kind, Suite, Test, document
+from bisect_bot.reports.junit import KINDS, Kind, Suite, Test, document
 from bisect_bot.reports.merging import Line, Merged, State, Tally
 from bisect_bot.reports.sentence import name
-
-_KINDS = {
-    Outcome.GOOD: Kind.PASSED,
-    Outcome.BAD: Kind.FAILURE,
-    Outcome.SKIP: Kind.SKIPPED,
-    Outcome.INFRA: Kind.ERROR,
-}
 
 
 def to_junit(merged: Merged) -> str:
@@ -36,6 +29,6 @@ def _tests(line: Line, merged: Merged, place: str) -> list[Test]:
 
 def _test(tally: Tally, group: str, what: str) -> Test:
     outcome = Outcome.BAD if tally.state is State.WAVERS else tally.outcome
-    kind = _KINDS[outcome] if outcome else Kind.SKIPPED
+    kind = KINDS[outcome] if outcome else Kind.SKIPPED
     message = "" if kind is Kind.PASSED else "; ".join((tally.label, *tally.reasons))
     return Test(group, what, kind, message, word=outcome.value if outcome else "")

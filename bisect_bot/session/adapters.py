@@ -10,6 +10,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -24,6 +25,7 @@ from bisect_bot.targets.wrappers import scripts
 # The wishes that everybody has; others are regexes.
 COMMON_WISHES = ("any", "hardware", "software")
 _KIND = "target"
+_Here = dict[str, Any]
 _TARGET = TypeAdapter(Target)
 
 
@@ -37,28 +39,28 @@ class AdapterMemory:
     def recall(self, browser: Browser, wish: str, extra: tuple[str, ...]) -> Target | None:
         """The target that `browser` was for an adapter wish; None when it is not known, or anything is another now."""
         try:
-            return _TARGET.validate_python(self.journal.remembered(_KIND, self._key(browser, wish, extra)))
+            return _TARGET.validate_python(self.journal.remembered(_KIND, self._key(_here(browser), wish, extra)))
         except ValidationError:
             return None
 
     def keep(self, browser: Browser, found: Target) -> None:
         """Remembers that `browser` gave the adapter of `found` with its flags."""
-        key = self._key(browser, found.wish, found.extra_args)
-        self.journal.remember(_KIND, key, _TARGET.dump_python(found, mode="json"))
+        self._keep(_here(browser), found)
 
     def forget(self, target: Target) -> None:
         """Makes the next session look anew: `target` did not give its adapter, or gave another."""
         browser = Browser(kind_of(target.name), Path(target.executable), target.version, target.product)
+        here = _here(browser)
         # What one wish was told is what the others were: the browser is the same.
         for wish in dict.fromkeys((target.wish, *COMMON_WISHES)):
-            self.journal.remember(_KIND, self._key(browser, wish, target.extra_args), None)
+            self.journal.remember(_KIND, self._key(here, wish, target.extra_args), None)
 
     def learn(self, browser: Browser, seen: Mapping[str, Target]) -> tuple[str, ...]:
         """Remembers, for each common wish, which of the targets in `seen` it gets: what each set of flags gave.
 
         Returns the wishes that get one. A wish whose better flags were not tried gets none.
         """
-        learnt = []
+        learnt, here = [], _here(browser)
         for wish in COMMON_WISHES:
             for flag_set in self.config.flag_sets(wish):
                 found = seen.get(flag_set)
@@ -66,21 +68,28 @@ class AdapterMemory:
                     break
                 if found.adapter is None or not self.config.fits(found.adapter, wish):
                     continue
-                self.keep(browser, replace(found, wish=wish))
+                self._keep(here, replace(found, wish=wish))
                 learnt.append(wish)
                 break
         return tuple(learnt)
 
-    def _key(self, browser: Browser, wish: str, extra: tuple[str, ...]) -> str:
-        """All that decides which adapter the browser gives: none of it needs the browser to be started."""
+    def _keep(self, here: _Here, found: Target) -> None:
+        key = self._key(here, found.wish, found.extra_args)
+        self.journal.remember(_KIND, key, _TARGET.dump_python(found, mode="json"))
+
+    def _key(self, here: _Here, wish: str, extra: tuple[str, ...]) -> str:
+        """All that decides which adapter a browser gives: none of it needs the browser to be started."""
+        name = here["browser"][0]
         sets = self.config.flag_sets(wish)
-        return json.dumps(
-            {
-                "machine": [platform.node(), *(each.key for each in obstacles(gather()))],
-                "browser": [browser.name, str(browser.executable), browser.version, browser.product],
-                "files": [*signs(browser.executable), *scripts(browser.executable)],
-                "environment": gpu_environment(),
-                "flags": [self.config.args_of(browser.name), *((name, self.config.flags_of(name)) for name in sets)],
-                "wish": [wish, *extra],
-            }
-        )
+        flags = [self.config.args_of(name), *((each, self.config.flags_of(each)) for each in sets)]
+        return json.dumps({**here, "flags": flags, "wish": [wish, *extra]})
+
+
+def _here(browser: Browser) -> _Here:
+    """What of a key is the same for all wishes: looking at the machine may start programs of the system."""
+    return {
+        "machine": [platform.node(), *(each.key for each in obstacles(gather()))],
+        "browser": [browser.name, str(browser.executable), browser.version, browser.product],
+        "files": [*signs(browser.executable), *scripts(browser.executable)],
+        "environment": gpu_environment(),
+    }

@@ -55,21 +55,16 @@ class Hunting:
 
     def _answer(self, hunt: Hunt) -> Answer:
         brought = self._brought.get(hunt.cell)
-        sought = brought if brought and self._is_told(brought) else self._sought.get(hunt.cell)
+        sought = brought if brought and brought.shows_the_change() else self._sought.get(hunt.cell)
         if sought is None:
             return hunt.answer()
         answer = sought.answer()
-        return answer if hunt.main[0].version is None or self._is_told(sought) else hunt.answer()
+        return answer if hunt.main[0].version is None or sought.shows_the_change() else hunt.answer()
 
     def of_log(self) -> list[str]:
         """What a reader must know of the verdicts that were given, in sentences."""
         searches = [(each.hunt, each.runs) for each in self._sought.values() if each.hunt]
         return sentences(self.request.replay, searches)
-
-    @staticmethod
-    def _is_told(sought: Sought) -> bool:
-        """Whether the commits show the change that published builds showed."""
-        return sought.shows_the_change()
 
     def among_builds(self, line: Line, asked: Sequence[Unit], bench: Bench, controls: Controls) -> None:
         """Searches the published builds of `line`, and goes on among commits where a clone was named."""
@@ -83,7 +78,7 @@ class Hunting:
             self._hand_off(bench, controls)
         if self.request.all_boundaries:
             self._further.among_builds(self._hunts, line, bench, controls)
-            told = [each for each in self._sought.values() if self._is_told(each)]
+            told = [each for each in self._sought.values() if each.shows_the_change()]
             self._further.among_commits(told, bench, controls)
             if hands_off:
                 self._further.hand_off(bench, controls)
@@ -168,9 +163,9 @@ class Hunting:
         self._finish(sought, bench, controls)
         for hunt in self._hunts:
             each = self._sought.get(hunt.cell)
-            if each in sought and hunt.main[0].version is not None and not self._is_told(each):
+            if each in sought and hunt.main[0].version is not None and not each.shows_the_change():
                 bench.remark(_lost(each))
-        told = self._descended([each for each in sought if self._is_told(each)], bench, controls)
+        told = self._descended([each for each in sought if each.shows_the_change()], bench, controls)
         self.proofs += prove_all(told, bench, controls)
         named = dict.fromkeys(found.commit or "" for each in told if (found := each.culprit()) is not None)
         known = {each.commit for each in self.culprits}

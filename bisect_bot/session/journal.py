@@ -132,17 +132,21 @@ class Journal:
         rows = self._all("SELECT id, created, version, state, request FROM sessions ORDER BY number DESC")
         return tuple(self._session_row(*row) for row in rows)
 
+    def unfinished_runs(self) -> tuple[SessionRow, ...]:
+        """The runs that can be gone on with, newest first, at least one. Raises UnknownSession."""
+        found = [row for row in self.sessions() if row.state is not SessionState.FINISHED and row.request.kind == "run"]
+        if not found:
+            raise self._unknown("there is no unfinished session")
+        return tuple(found)
+
     def session(self, name: str | None = None) -> SessionRow:
         """The session with the id `name`, or the only one whose id begins so; None: the latest unfinished run.
 
         Raises UnknownSession, with the known sessions as advice, when there is none or more than one.
         """
-        known = self.sessions()
         if name is None:
-            open_ones = [r for r in known if r.state is not SessionState.FINISHED and r.request.kind == "run"]
-            if not open_ones:
-                raise self._unknown("there is no unfinished session")
-            return open_ones[0]
+            return self.unfinished_runs()[0]
+        known = self.sessions()
         found = [row for row in known if row.id == name] or [row for row in known if name and row.id.startswith(name)]
         if len(found) != 1:
             problem = f"{name!r} names {len(found)} sessions" if found else f"there is no session {name!r}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from bisect_bot.errors import BisectBotError, UsageError
 from bisect_bot.processes import started_at
-from bisect_bot.session.journal import Journal, SessionRow, SessionState
+from bisect_bot.session.journal import Journal, SessionRow
 
 _OWNER = "owner"
 
@@ -41,12 +41,12 @@ def owner_of(journal: Journal, session: str) -> int | None:
 
 def latest_left(journal: Journal) -> SessionRow:
     """The latest unfinished run that nobody works on. Raises UnknownSession, and UsageError where all are taken."""
-    latest = journal.session()
-    rows = (row for row in journal.sessions() if row.state is not SessionState.FINISHED and row.request.kind == "run")
-    for row in rows:
-        if owner_of(journal, row.id) is None:
-            return row
+    rows = journal.unfinished_runs()
+    owners = [owner_of(journal, row.id) for row in rows]
+    left = next((row for row, owner in zip(rows, owners, strict=True) if owner is None), None)
+    if left is not None:
+        return left
     raise UsageError(
-        f"session {latest.id} is being worked on by the process {owner_of(journal, latest.id)}",
+        f"session {rows[0].id} is being worked on by the process {owners[0]}",
         "There is no other unfinished session.",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect_bot.errors import MachineError, NoAdapter
 from bisect_bot.model import Adapter, Ending, Observation, Verdict
 from bisect_bot.targets.facts import in_the_way
-from bisect_bot.targets.obstacles import Lacks, advice_of, because
+from bisect_bot.targets.obstacles import NEWER_BROWSER, Lacks, advice_of, because
 
 _NO_ADAPTER = (Ending.NO_ADAPTER, Ending.WRONG_ADAPTER)
 
@@ -19,7 +19,7 @@ def unanswered(
     """
     problem = f"{asked} could not be answered here ({tries} tries): {verdict.reason}"
     if observation.ending is Ending.NO_WEBGPU:
-        return NoAdapter(problem, "Use a newer browser for the backend webgpu, or --backend wasm.")
+        return NoAdapter(problem, NEWER_BROWSER)
     if observation.ending in _NO_ADAPTER:
         found = in_the_way(Lacks.GPU) if adapter is not None and not adapter.software else ()
         advice = f"{advice_of(found)} Does the browser still have the adapter? See chrome://gpu.".lstrip()

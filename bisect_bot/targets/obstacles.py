@@ -11,6 +11,9 @@ from enum import StrEnum
 
 LINUX, MACOS, WINDOWS = "linux", "darwin", "win32"
 
+# What to do where `navigator.gpu` is missing: no GPU would change that.
+NEWER_BROWSER = "Use a newer browser for the backend webgpu, or --backend wasm."
+
 
 class Lacks(StrEnum):
     """What cannot be had: a window (Electron needs one), or the GPU."""
